@@ -13,7 +13,7 @@
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
-    release_graph, GraphRelease    a synthetic graph from a private one; `factored_mwem.graphs` has more
+    release_graph, GraphRelease    a synthetic graph from a private one; more in `sessions.graph`
     sketch, Sketch                 how often any key of an endless universe comes: counts with error bars
     combine                        a figure with its error, from replicate tables of a release
     statistic, Statistic           one number of a private column: median, mean, count and more
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from factored_mwem.accounting.unit import Neighbours
     from factored_mwem.answers.answer import Answer
     from factored_mwem.answers.combining import combine
-    from factored_mwem.backends.warehouse import push_down
-    from factored_mwem.documents.private_report import private_report
     from factored_mwem.documents.report import report
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
@@ -68,26 +66,27 @@ if TYPE_CHECKING:
         ResourceError,
         RolledBack,
     )
-    from factored_mwem.graphs.release import release_graph
-    from factored_mwem.graphs.result import GraphRelease
-    from factored_mwem.interactive.asking import ask
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.opening import create_ledger, open_ledger
-    from factored_mwem.mechanisms.result import Progress
-    from factored_mwem.pipeline.evaluate import Errors, evaluate
+    from factored_mwem.owner.draft import draft
+    from factored_mwem.owner.evaluation.evaluate import Errors, evaluate
+    from factored_mwem.owner.page.private_report import private_report
+    from factored_mwem.owner.verifier.verify import Verified, verify
+    from factored_mwem.pipeline.forecasts.planning import Planned, plan
     from factored_mwem.pipeline.learn_domain import learn
-    from factored_mwem.pipeline.manifest import Manifest
     from factored_mwem.pipeline.marginal import Marginal
-    from factored_mwem.pipeline.planning import Planned, plan
-    from factored_mwem.pipeline.progress import show_progress
+    from factored_mwem.pipeline.progress import Progress, show_progress
+    from factored_mwem.pipeline.record.manifest import Manifest
     from factored_mwem.pipeline.release import release
     from factored_mwem.pipeline.result import Release
-    from factored_mwem.policy import Policy
-    from factored_mwem.sparse.build import sketch
-    from factored_mwem.sparse.released import Sketch
-    from factored_mwem.statistics.column_statistic import Statistic, statistic
-    from factored_mwem.tables.draft import draft
-    from factored_mwem.verifier.verify import Verified, verify
+    from factored_mwem.request.policy import Policy
+    from factored_mwem.sessions.graph.release import release_graph
+    from factored_mwem.sessions.graph.result import GraphRelease
+    from factored_mwem.sessions.online.asking import ask
+    from factored_mwem.sessions.sketch.build import sketch
+    from factored_mwem.sessions.sketch.released import Sketch
+    from factored_mwem.sessions.statistic.column_statistic import Statistic, statistic
+    from factored_mwem.tables.backends.sql import push_down
     from factored_mwem.workload.workload import Workload
 
     __version__: str
@@ -103,19 +102,20 @@ __all__ = [
 _HOME = {
     "Answer": "answers.answer",
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
-    "Errors": "pipeline.evaluate", "LedgerFile": "ledger.file", "Manifest": "pipeline.manifest",
-    "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
-    "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
-    "Workload": "workload.workload", "ask": "interactive.asking",
-    "draft": "tables.draft", "evaluate": "pipeline.evaluate",
+    "Errors": "owner.evaluation.evaluate", "LedgerFile": "ledger.file",
+    "Manifest": "pipeline.record.manifest",
+    "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "request.policy",
+    "Progress": "pipeline.progress", "Release": "pipeline.result", "Verified": "owner.verifier.verify",
+    "Workload": "workload.workload", "ask": "sessions.online.asking",
+    "draft": "owner.draft", "evaluate": "owner.evaluation.evaluate",
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
-    "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
-    "Planned": "pipeline.planning", "plan": "pipeline.planning",
-    "GraphRelease": "graphs.result", "release_graph": "graphs.release",
-    "Statistic": "statistics.column_statistic", "statistic": "statistics.column_statistic",
-    "Sketch": "sparse.released", "sketch": "sparse.build",
-    "private_report": "documents.private_report", "report": "documents.report",
-    "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
+    "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "owner.verifier.verify",
+    "Planned": "pipeline.forecasts.planning", "plan": "pipeline.forecasts.planning",
+    "GraphRelease": "sessions.graph.result", "release_graph": "sessions.graph.release",
+    "Statistic": "sessions.statistic.column_statistic", "statistic": "sessions.statistic.column_statistic",
+    "Sketch": "sessions.sketch.released", "sketch": "sessions.sketch.build",
+    "private_report": "owner.page.private_report", "report": "documents.report",
+    "push_down": "tables.backends.sql", "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # before numpy is loaded: the products here are small, and on a busy machine its threads wait for each other,
@@ -11,12 +12,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import signal
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from support.commands import DOMAIN, Fmwem, Run, as_before, write_table
 from support.fakes import FakeNoise
 from support.places import Place
@@ -25,23 +29,23 @@ from support.releases import run
 from support.tables import SMALL, small_table
 
 from factored_mwem import Domain, Policy, Release
-from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli import main as cli
+from factored_mwem.files import crashpoints as faults
 from factored_mwem.kernels.warmup import warm_up
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.opening import create_ledger, open_ledger
-from factored_mwem.mechanisms import plan
+from factored_mwem.mechanisms import course
 
 HERE = Path(__file__).parent
+settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("same")  # what fails here fails everywhere; scripts/fuzz looks for new examples
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Kernels are on disk before any test, and any worker, asks for them: a first run says that it
-    compiles.
-    """
+    """Kernels are on disk before any worker asks for them: a first run says that it compiles."""
     if not hasattr(session.config, "workerinput"):
         warm_up()
 
@@ -52,6 +56,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
         if folder in ("slow", "system"):
             item.add_marker(folder)
+
+
+@pytest.fixture(autouse=True)
+def own_numbers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module's `RNG` starts anew for each test: which tests a worker ran before changes nothing."""
+    if hasattr(request.module, "RNG"):
+        seed = zlib.crc32(request.node.nodeid.encode())
+        monkeypatch.setattr(request.module, "RNG", np.random.default_rng(seed))
 
 
 # ---- tables
@@ -79,11 +91,11 @@ def made(people: pa.Table, people_domain: Domain) -> Release:
 
 @pytest.fixture
 def fmwem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Fmwem]:
-    """The command line in this process; starting one costs a second."""
+    """The command line in this process: `line` as a shell takes it, and more words as they are."""
 
-    def run(*arguments: Any, **environment: str) -> Run:
+    def run(line: Any = "", *more: Any, **environment: str) -> Run:
         with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", ["fmwem", *map(str, arguments)])
+            patch.setattr(sys, "argv", ["fmwem", *shlex.split(line), *map(str, more)])
             for name, value in environment.items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as ended:
@@ -175,4 +187,4 @@ def anywhere(new_place: Place) -> Place:
 @pytest.fixture
 def in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small domains are measured in rounds, too, as larger ones are."""
-    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: False)
+    monkeypatch.setattr(course, "one_shot_suits", lambda *_: False)

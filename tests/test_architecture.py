@@ -7,253 +7,107 @@ Every rule is a function from source texts to complaints, so that each is shown 
 from __future__ import annotations
 
 import ast
-import copy
-import pickle
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from support.fakes import FakeNoise
 from support.sources import Sources, sources
+from support.violations import PLANTED
 
-from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.domain import Domain
-from factored_mwem.pipeline.release import make
-from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Sealed
-from factored_mwem.tables.profile import ColumnProfile
-from factored_mwem.tables.source import open_table
-from factored_mwem.workload.workload import Workload
+import factored_mwem
 
+PACKAGE = Path(factored_mwem.__file__).parent
+ROOMS = {".".join(path.parent.relative_to(PACKAGE).parts) for path in PACKAGE.rglob("__init__.py")}
+"""`from factored_mwem.owner import draft` names the module `owner.draft`."""
 parsed = cache(ast.parse)
 """Every rule reads every module."""
 
 
-ROOMS = (
-    "accounting",
-    "answers",
-    "cli",
-    "documents",
-    "domain",
-    "graphs",
-    "interactive",
-    "interactive.constructions",
-    "kernels",
-    "ledger",
-    "mechanisms",
-    "model",
-    "pipeline",
-    "privacy",
-    "sparse",
-    "statistics",
-    "tables",
-    "verifier",
-    "workload",
-    "workload.queries",
-)
-"""`from factored_mwem.tables import draft` names the module `tables.draft`."""
-
-
-def imports(text: str, *, package: str = "factored_mwem") -> Iterator[tuple[str, int]]:
+def imports(text: str) -> Iterator[tuple[str, int]]:
     """(module, line) of all imports, inside functions too; those for type checking alone do not count."""
-    tree = parsed(text)
-    skipped = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for child in node.body
-        for inner in ast.walk(child)
-    }
+    tree, skipped = parsed(text), set[int]()
     for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            skipped |= {id(inner) for child in node.body for inner in ast.walk(child)}
+        elif isinstance(node, ast.Import) and id(node) not in skipped:
             yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            if (node.module or "").removeprefix(f"{package}.") in (package, *ROOMS):
-                yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
-            else:
-                yield node.module or "", node.lineno
+        elif isinstance(node, ast.ImportFrom) and id(node) not in skipped:
+            room = (node.module or "").removeprefix("factored_mwem").removeprefix(".") in ROOMS
+            names = [f".{alias.name}" for alias in node.names] if room else [""]
+            yield from ((f"{node.module}{name}", node.lineno) for name in names)
 
 
 HOME = {
-    "numba": {"kernels"},
-    "opendp": {"accounting.conversion", "privacy.noise", "verifier.tap"},
-    "random": set(),
-    "secrets": {
-        "privacy.noise",  # for a discrete Cauchy, which OpenDP does not have: exact, from the same entropy
-        "statistics.sample",  # a key by which rows go to blocks: any will do, but nobody may know it before
-        "pipeline.release",
-        "pipeline.result",
-        "sparse.build",  # of a hash, which is public
-        "ledger.database",
-        "ledger.file",
-        "ledger.run",
-        "cli.jobs",
-        "backends.spark",
-        "pipeline.draw_on_spark",
-        "graphs.release",
-    },
-    "psycopg": {"ledger.postgres"},
-    "deltalake": {"tables.delta"},
-    "pyiceberg": {"tables.iceberg"},
-    "pickle": set(),
-    "logging": {
-        "ledger.run",
-        "pipeline.release",
-        "pipeline.learn_domain",
-        "pipeline.writing",
-        "pipeline.model_file",
-        "graphs.release",
-        "sparse.build",
-        "sparse.sketch_file",
-        "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
-    },
-    "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
+    "numba": "kernels",
+    "opendp": "accounting.conversion owner.verifier.tap privacy.noise",
+    "random": "",
+    "secrets": (
+        "cli.jobs ledger.database ledger.file ledger.run pipeline.draw_on_spark pipeline.release "
+        "pipeline.result privacy.noise sessions.graph.release sessions.sketch.build "
+        "sessions.statistic.sample tables.backends.spark"
+    ),
+    "psycopg": "ledger.postgres",
+    "deltalake": "tables.inputs.delta",
+    "pyiceberg": "tables.inputs.iceberg",
+    "pickle": "",
+    "logging": (
+        "ledger.run pipeline.learn_domain pipeline.release pipeline.saving.model_file pipeline.writing "
+        "sessions.graph.release sessions.sketch.build sessions.sketch.released "
+        "tables.backends.spark_rows"
+    ),
+    "pyspark": "pipeline.draw_on_spark tables.backends.spark tables.backends.spark_rows",
 }
-"""Libraries that only these modules may import. Those that log have rows sealed alone, or none."""
-INSIDE_THE_VERIFIER = {
-    "tap": ["comparison", "watch"],
-    "comparison": ["watch"],
-    "watch": [],
-    "hostile": ["text_sheet", "typed_sheet"],
-    "stranger": ["sheet", "text_sheet", "typed_sheet", "edits"],
-    "text_sheet": ["sheet"],
-    "typed_sheet": ["sheet"],
-    "sheet": ["edits"],
-    "edits": [],
-}
-INSIDE_EVALUATE = {
-    "readings": ["evaluate", "value_errors", "neutral_bins"],
-    "value_errors": ["evaluate"],
-    "correlations": ["evaluate"],
-    "neutral_bins": ["evaluate"],
-    "binned_errors": ["evaluate"],
-}
-DRAWN_AGAINST = ("readings", "binned_errors", "value_errors")
-"""Of these, what the page that draws a release beside the real table is made with."""
-NOT_PRIVATE = {
-    "pipeline.evaluate": {"cli.jobs", "documents.private_page"},
-    **{
-        f"pipeline.{name}": {f"pipeline.{by}" for by in others}
-        | ({"documents.against", "documents.private_page"} if name in DRAWN_AGAINST else set())
-        for name, others in INSIDE_EVALUATE.items()
-    },
-    "documents.against": {"documents.private_page"},
-    "documents.quality": {"documents.private_page"},
-    "documents.private_page": {"documents.private_report"},
-    "documents.private_report": {"cli.jobs"},
-    "tables.draft": {"cli.drafts"},
-    "verifier.verify": {"cli.jobs"},
-    **{
-        f"verifier.{name}": {"verifier.verify", *(f"verifier.{by}" for by in others)}
-        for name, others in INSIDE_THE_VERIFIER.items()
-    },
-}
-"""Modules that read the data for free, and who may import them; `factored_mwem.__init__` hands them out by
-name.
+"""Libraries that only these modules may import. `secrets`: keys, run ids and seeds that nobody may know, and
+the discrete Cauchy. `logging`: of rows that are sealed, or none; Spark's keeps quiet a log that quotes rows.
 """
+OWNER = ("owner.", "cli.jobs", "cli.drafts")
+"""Who may import `owner`, which reads the data for free; `factored_mwem.__init__` hands it out by name."""
 
 
-def at_home(found: Sources) -> list[str]:
+def at_home(modules: Sources) -> list[str]:
+    """Libraries where HOME says, `owner` where OWNER says, and `privacy` without `privacy.other`."""
     wrong = []
-    for name, text in found.items():
+    for name, text in modules.items():
+        beside = name.startswith("privacy.") and not name.startswith("privacy.other")
         for module, line in imports(text):
             top, own = module.split(".")[0], module.removeprefix("factored_mwem.")
-            if name not in HOME.get(top, {name}) or (own in NOT_PRIVATE and name not in NOT_PRIVATE[own]):
+            away = own.startswith("owner.") and not name.startswith(OWNER)
+            away |= beside and own.startswith("privacy.other")
+            if name not in HOME.get(top, name).split() or away:
                 wrong.append(f"{name}:{line} imports {module}")
     return wrong
 
 
-def attribute_calls(tree: ast.AST, attribute: str) -> Iterator[ast.AST]:
-    """Every mention of `.attribute`, called or not: a bound method kept for later is a door, too. `getattr`
-    with its name counts.
-    """
+OPENERS = (
+    "privacy.session.Session.select", "privacy.session.Session.measure",
+    "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
+    "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.histogram",
+    "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
+)  # fmt: skip
+"""The functions that open private numbers: charge, read and draw, once each."""
+TESTERS = ("privacy.session.Session.begin", "privacy.session.Session.exceeds")
+"""A sparse vector test pays when it begins, and then looks again and again."""
+SEALED = ("privacy.rows.Sealed.__init__", "privacy.rows.Sealed.reveal")
+WHO_OPENS = {
+    "_contents": ("privacy.counts.PrivateRows.public_total", *SEALED),
+    "reveal": ("privacy.session.Session._unseal", "privacy.session.Session._unseal_again"),
+    "_unseal": OPENERS,
+    "_unseal_again": TESTERS[1:],
+}
+"""Who may say what leads into a sealed object; `_contents` also what seals them again."""
+
+
+def mentions(tree: ast.AST, attribute: str) -> Iterator[ast.AST]:
+    """Every mention of `.attribute`, called or not (a bound method may be kept), and of its name."""
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Attribute) and node.attr == attribute) or (
-            isinstance(node, ast.Constant) and node.value == attribute
-        ):
+        if attribute in (getattr(node, "attr", None), getattr(node, "value", None)):
             yield node
 
 
-def one_door(found: Sources) -> list[str]:
-    """Sealed contents outside Sealed and Session._unseal; that one outside select, measure and the parts of
-    discover; noise without a reading.
-    """
-    wrong = []
-    for name, text in found.items():
-        tree = parsed(text)
-        inside = {id(n): owner for owner in _functions(tree) for n in ast.walk(owner[1])}
-        for node in attribute_calls(tree, "reveal"):
-            if (name, inside.get(id(node), ("",))[0]) not in DOORS:
-                wrong.append(f"{name}:{node.lineno} reveals")
-        slots = {id(word) for n in ast.walk(tree) if _is_slots(n) for word in ast.walk(n)}
-        for node in attribute_calls(tree, "_contents"):
-            owner = inside.get(id(node), ("",))[0]
-            if (name != "privacy.counts" or owner not in INSIDERS) and id(node) not in slots:
-                wrong.append(f"{name}:{node.lineno} reaches into a sealed object")
-        for node in attribute_calls(tree, "_unseal_again"):
-            if (name, inside.get(id(node), ("",))[0]) != ("privacy.session", "Session.exceeds"):
-                wrong.append(f"{name}:{node.lineno} looks without paying")
-        for node in attribute_calls(tree, "_unseal"):
-            owner = inside.get(id(node), ("",))[0]
-            if (name, owner) not in OPENERS:
-                wrong.append(f"{name}:{node.lineno} opens private numbers in {owner or 'the module'}")
-        for node in attribute_calls(tree, "noise"):
-            of = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
-            here = "session" in of or (name, of) == ("privacy.session", "self")
-            if here and (name, inside.get(id(node), ("",))[0]) not in OPENERS | TESTERS:
-                wrong.append(f"{name}:{node.lineno} draws noise outside a reading")
-    return wrong
-
-
-def _is_slots(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
-
-
-INSIDERS = (
-    "Sealed.__init__",
-    "Sealed.reveal",
-    "PrivateRows.count",
-    "PrivateRows.recode",
-    "PrivateRows.foresee",
-    "PrivateRows.answer",
-    "PrivateRows.compare",
-    "PrivateRows.asked",
-    "PrivateRows.public_total",
-    "PrivateRows.values",
-    "PrivateRows.judge",
-    "PrivateRows.blocks",
-)
-"""What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates, the answers to questions, the distances to public tables, as the values of a column,
-as scores of hypotheses, as a function's results on blocks or for questions one by one, and the one that
-tells the number of rows where it is public.
-"""
-DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
-"""Where sealed contents are given out: for a charge, or for a test that was charged when it began."""
-TESTERS = {("privacy.session", "Session.begin"), ("privacy.session", "Session.exceeds")}
-"""A sparse vector test pays when it begins, and then looks again and again."""
-OPENERS = {
-    ("privacy.session", "Session.select"),
-    ("privacy.session", "Session.measure"),
-    ("privacy.residuals", "measure_residuals"),
-    ("privacy.smooth", "measure_smooth"),
-    ("privacy.discover", "read_votes"),
-    ("privacy.discover", "Reader.popular"),
-    ("privacy.discover", "Reader.histogram"),
-    ("privacy.projected", "measure_by_laplace"),
-}
-"""The functions that open private numbers: select, measure, the parts of discover, and the printed noise of a
-sketch.
-"""
-
-
-def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+def functions(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef):
             yield node.name, node
@@ -261,239 +115,199 @@ def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield from ((f"{node.name}.{f.name}", f) for f in node.body if isinstance(f, ast.FunctionDef))
 
 
-def charges_first(found: Sources) -> list[str]:
-    """A door must charge, or find the charge of a test, in one statement and reveal in a later one, with
-    nothing between them that could skip it; a test charges before it draws.
-    """
-    functions, wrong = dict(_functions(parsed(found["privacy.session"]))), []
-    for name, whole in CHARGING.items():
-        if name not in functions:
-            continue
-        statements = [
-            ast.unparse(s)
-            for s in functions[name].body  # type: ignore[attr-defined]
-            if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
-        ]
-        if statements[-len(whole) :] != whole:
-            wrong.append(f"{name} is {statements}")
-    return wrong if functions.keys() & CHARGING else ["no door is where it was"]
-
-
-CHARGING = {
-    "Session._unseal": ["self.accountant.charge(charge)", "return sealed.reveal()"],
-    "Session._unseal_again": ["check_paid(test, self.accountant)", "return sealed.reveal()"],
-    "Session.begin": [
-        "self.accountant.charge(charge)",
-        "return SparseVector(charge, sensitivity, for_tests(self.noise).begin(scale=scale))",
-    ],
-}
-"""The last statements of what must pay first."""
-
-
-def sealed_at_once(found: Sources) -> list[str]:
-    """`discover` seals every profile in the statement that makes it, and hands it to its readings alone;
-    learning hands the table to `discover` and to the encoding alone; rows that are sealed again are not
-    looked at.
-    """
+def one_door(modules: Sources) -> list[str]:
+    """Private numbers, opened or drawn for, by any function that may not."""
     wrong = []
-    for module, owner, words, whole in SEALING:
-        function = dict(_functions(parsed(found[module]))).get(owner) if module in found else ast.Pass()
-        if function is None:
-            wrong.append(f"{module} has no {owner}")
-            continue
-        wrong += [f"{module} {owner}: {use}" for use in _uses(function, words) if use not in whole]
+    for name, text in modules.items():
+        tree, owners = parsed(text), dict[int, str]()
+        sealing = {id(word) for n in ast.walk(tree) if _is_slots(n) for word in ast.walk(n)}
+        for owner, function in functions(tree):
+            owners |= {id(n): f"{name}.{owner}" for n in ast.walk(function)}
+            if name.startswith("privacy.") and _seals(function):
+                sealing |= {id(n) for n in ast.walk(function)}
+        for word, who in WHO_OPENS.items():
+            for node in mentions(tree, word):
+                if owners.get(id(node)) not in who and not (word == "_contents" and id(node) in sealing):
+                    wrong.append(f"{name}:{getattr(node, 'lineno', 0)} says {word}")
+        for node in mentions(tree, "noise"):
+            of = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
+            here = "session" in of or (name, of) == ("privacy.session", "self")
+            if here and owners.get(id(node)) not in OPENERS + TESTERS:
+                wrong.append(f"{name}:{getattr(node, 'lineno', 0)} draws noise outside a reading")
     return wrong
 
 
-SEALING = (
-    (
-        "privacy.discover",
-        "discover",
-        ("table", "profile", "profiles"),
-        {
-            "profiles = {name: Sealed(found) for name, found in table.profile(names).items()}",
-            "names = [name for name in table.schema.names if columns is None or name in columns]",
-            "table.check_column(name)",
-            "fields = [table.schema.field(name) for name in names]",
-            "votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]",
-            "reader = Reader(session, profiles[column.name], start)",
-        },
-    ),
-    (
-        "mechanisms.learn",
-        "learn",
-        ("table",),
-        {
-            "found = discover(session, table, columns, partial(discovery_share, policy, budget))",
-            "session = session.encode(first, table)",
-        },
-    ),
-    (
-        "privacy.projected",
-        "PrivateProjection.of",
-        ("table", "profile"),
-        {
-            "return cls(Projected(table.profile([column])[column], universe, projection), column, "
-            "projection.size)"
-        },
-    ),
-    (
-        "sparse.build",
-        "make",
-        ("source", "private", "sealed"),
-        {
-            "source = request.private",
-            "source = source.bounded(policy.privacy_id, policy.contributions)",
-            "sealed = PrivateProjection.of(source, request.column, universe, projection)",
-            "measured = measure_by_laplace(session, sealed, cost=cost)",
-            "measured = session.measure(sealed, (), cost=cost)",
-        },
-    ),
-    (
-        "privacy.counts",
-        "PrivateRows.asked",
-        ("_contents",),
-        {"return PrivateQuestions(Counted(self._contents), self.names)"},
-    ),
-    (
-        "interactive.asking",
-        "asking",
-        ("bounded",),
-        {"session = session.encode(whole.modelled, scope.bounded())"},
-    ),
-    (
-        "privacy.counts",
-        "PrivateRows.recode",
-        ("_contents", "recoded"),
-        {
-            "rows, at = (self._contents, [self.names.index(name) for name in domain.names])",
-            "recoded = PrivateRows.__new__(PrivateRows)",
-            "Sealed.__init__(recoded, Rows(rows.data, Levels.fine(domain.shape), columns, lookups))",
-            "recoded.names = domain.names",
-            "return recoded",
-        },
-    ),
-)
-"""By function, the words that stand for private rows, and every statement of it that may say them."""
+def _is_slots(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
 
 
-def _uses(function: ast.AST, words: tuple[str, ...]) -> Iterator[str]:
-    """The innermost statements that say one of the words."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.stmt) and node is not function:
-            inside = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
-            said = {getattr(n, "id", getattr(n, "attr", None)) for child in inside for n in ast.walk(child)}
-            if said & set(words):
-                yield ast.unparse(node)
+def _seals(function: ast.FunctionDef) -> bool:
+    """Whether a function gives something sealed, and nothing else, wherever it ends."""
+    if function.returns is None or not ast.unparse(function.returns).startswith("Private"):
+        return False
+    ends = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    calls = [ast.unparse(end.func if isinstance(end, ast.Call) else end) for end in ends if end is not None]
+    return len(calls) == len(ends) and all(c in ("cls", "self") or c.startswith("Private") for c in calls)
 
 
-PROFILING = {
-    "tables.profile",
-    "tables.draft",
-    "backends.source",
-    "backends.spark",
-    "backends.sql",
-    "privacy.discover",
-    "privacy.projected",  # sealed in the statement that makes it
-}
+def charges_first(modules: Sources) -> list[str]:
+    """A door charges, or finds the charge of a test, and reveals in its next statement, the last; a test
+    charges before it draws.
+    """
+    own, wrong = dict(functions(parsed(modules["privacy.session"]))), []
+    for name, function in own.items():
+        body = [
+            s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        ]
+        pays = [i for i, s in enumerate(body) if isinstance(s, ast.Expr) and _full(s.value) in PAYMENTS]
+        last = body[-1].value if isinstance(body[-1], ast.Return) else None
+        if list(mentions(function, "reveal")) and (
+            pays != [0] or len(body) != 2 or _called(last) != "reveal"
+        ):
+            wrong.append(f"{name} reveals what was not paid in the statement before")
+        begins = [i for i, s in enumerate(body) if ".noise.begin" in ast.unparse(s)]
+        if begins and not (pays and pays[0] < begins[0]):
+            wrong.append(f"{name} draws before it pays")
+    return wrong if own.keys() & PAYING else ["no door"]
+
+
+PAYMENTS = ("self.accountant.charge", "check_paid")
+PAYING = {"Session._unseal", "Session._unseal_again", "Session.begin"}
+
+
+def _full(node: ast.AST | None) -> str:
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+
+
+def _called(node: ast.AST | None) -> str:
+    return _full(node).split(".")[-1]
+
+
+HANDED_TO = "encode of discover learn read read_edges seal_rows check_numbers isinstance"
+"""What may be given a private table: it reads public facts alone, or seals what it reads."""
+PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
+"""What may be asked of one."""
+READS = "profile encoded"
+"""What reads its rows: in privacy/ alone, in a statement that seals them."""
+
+
+def sealed_at_once(modules: Sources) -> list[str]:
+    """In privacy/, what is read is sealed in the same statement. There, in mechanisms/ and in sessions/, a
+    private table (a parameter `table` of the first two, what `bounded` gives, a request's `private`) is
+    handed on or asked for public facts, and nothing else.
+    """
+    wrong = []
+    for name, text in modules.items():
+        if name.startswith(("mechanisms.", "privacy.", "sessions.")):
+            for owner, function in functions(parsed(text)):
+                wrong += [f"{name} {owner}: {what}" for what in _looks_at_rows(name, function)]
+    return wrong
+
+
+def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
+    inside, nodes, fine, tables = (
+        name.startswith("privacy."),
+        list(ast.walk(function)),
+        set[int](),
+        set[str](),
+    )
+    for parameter in function.args.args:
+        if "ndarray" not in ast.unparse(parameter) and not name.startswith("sessions."):
+            tables |= {parameter.arg} & {"table"}
+    for node in nodes:
+        if isinstance(node, ast.Call) and _called(node) in HANDED_TO.split():
+            fine |= {id(getattr(argument, "value", argument)) for argument in node.args}
+        if isinstance(node, ast.Attribute) and node.attr in (PUBLIC + READS * inside).split():
+            fine.add(id(node.value))
+        if isinstance(node, ast.Assign) and (
+            _called(node.value) == "bounded" or getattr(node.value, "attr", "") == "private"
+        ):
+            tables |= {ast.unparse(target) for target in node.targets}
+        whole = isinstance(node, ast.stmt) and not any(
+            isinstance(n, ast.stmt) for n in ast.iter_child_nodes(node)
+        )
+        calls = {_called(n) for n in ast.walk(node)} if whole else set()
+        if inside and calls & set(READS.split()) and not calls & {"Sealed", "cls"}:
+            yield f"line {getattr(node, 'lineno', 0)} reads and does not seal"
+    for node in nodes:
+        loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in tables
+        if loaded and id(node) not in fine:
+            yield f"line {getattr(node, 'lineno', 0)} looks at a private table"
+
+
 WHO_SAYS = {
-    "profile": PROFILING,
-    "ColumnProfile": PROFILING,
-    "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
-    "encode_table": {"backends.codes", "backends.source"},
-    "encoded": {
-        "backends.source",
-        "backends.spark",
-        "backends.sql",
-        "privacy.counts",
-        "pipeline.readings",
-        "tables.decode",
-    },
-    "exact_counts": {
-        "backends.datavectors",
-        "backends.codes",
-        "backends.held",
-        "backends.spark_rows",
-        "backends.sql",
-        "privacy.counts",
-        "pipeline.certificate",  # of released rows, which are public
-    },
-    "paid_by": {"privacy.session", "pipeline.attempts"},
-    "bounded": {
-        "backends.source",
-        "backends.spark",
-        "backends.sql",
-        "mechanisms.plan",
-        "pipeline.release",
-        "pipeline.learn_domain",
-        "interactive.asking",
-        "statistics.rows",
-        "graphs.request",  # on the way to PrivateEdges.read, which seals
-        "sparse.build",
-    },
-    "read_edges": {"tables.edge_list", "privacy.edges"},
-    "Edges": {"privacy.edges"},
-    "bound_contributions": {"tables.contributions", "backends.source"},
-    "OpenDPNoise": {
-        "privacy.noise",
-        "pipeline.release",
-        "pipeline.learn_domain",
-        "pipeline.task",
-        "sparse.build",  # Laplace's, where rho pays for it
-        "verifier.watch",
-    },
-    "public_total": {
-        "privacy.counts",
-        "privacy.session",
-        "mechanisms.total",
-        "mechanisms.certify",
-        "statistics.column_statistic",
-        "answers.evidence",  # a field of what was published, no reading
-        "answers.looks",
-        "answers.refits",
-        "answers.dense_refit",
-    },
-    "Rows": {
-        "privacy.counts",
-        "privacy.distances",
-        "privacy.residuals",
-        "privacy.column",
-        "privacy.hypotheses",
-        "privacy.blocks",
-        "privacy.asked",
-        "pipeline.binned_errors",
-        "verifier.sheet",
-        "verifier.typed_sheet",
-    },
-    "TrueAnswers": {"privacy.counts"},
-    "ColumnValues": {"privacy.column"},
-    "HypothesisScores": {"privacy.hypotheses"},
-    "BlockResults": {"privacy.blocks"},
-    "GraphValues": {"privacy.graph_values"},
-    "PrivateGraph": {"privacy.graph_values", "statistics.graph_statistic"},
-    "Projected": {"privacy.projected"},
-    "PrivateProjection": {"privacy.projected", "sparse.build"},
+    "profile": (
+        "owner.draft privacy.discover privacy.other.projected tables.backends.source "
+        "tables.backends.spark tables.backends.sql tables.codes.profile"
+    ),
+    "ColumnProfile": (
+        "owner.draft privacy.discover privacy.other.projected tables.backends.source "
+        "tables.backends.spark tables.backends.sql tables.codes.profile"
+    ),
+    "recode": "mechanisms.learn privacy.counts privacy.session",
+    "encode_table": "tables.backends.codes tables.backends.source",
+    "encoded": (
+        "owner.evaluation.readings privacy.counts tables.backends.source tables.backends.spark "
+        "tables.backends.sql tables.codes.decode"
+    ),
+    "exact_counts": (
+        "pipeline.certificate privacy.rows tables.backends.codes tables.backends.datavectors "
+        "tables.backends.spark_rows tables.backends.sql"
+    ),
+    "paid_by": "pipeline.attempts pipeline.release privacy.session",
+    "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
+    "bounded": (
+        "pipeline.learn_domain pipeline.release request.table sessions.graph.request "
+        "sessions.online.asking sessions.sketch.build sessions.statistic.column_statistic "
+        "sessions.statistic.learner sessions.statistic.sample tables.backends.source "
+        "tables.backends.spark tables.backends.sql"
+    ),
+    "read_edges": "privacy.other.edges tables.inputs.edge_list",
+    "bound_contributions": "tables.backends.source tables.inputs.contributions",
+    "OpenDPNoise": "owner.verifier.watch pipeline.spending privacy.noise",
+    "public_total": (
+        "answers.bootstrap_fit answers.evidence answers.projections mechanisms.certify "
+        "mechanisms.result privacy.counts privacy.session sessions.statistic.column_statistic"
+    ),
+    "Rows": (
+        "owner.evaluation.binned_errors owner.verifier.sheet privacy.counts "
+        "privacy.distances privacy.other.column privacy.other.cuts privacy.residuals privacy.rows"
+    ),
+    "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
+    "PrivateProjection": "privacy.other.projected sessions.sketch.build",
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
+CONTENTS = {
+    node.name
+    for name, text in sources().items()
+    for node in ast.walk(parsed(text))
+    if name.startswith("privacy.")
+    and isinstance(node, ast.ClassDef)
+    and "Private" in map(ast.unparse, node.bases)
+} - {"Rows", "Sealed", "NoisyThreshold"}
+"""What sealed objects reveal: only privacy/ names these."""
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
 GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
-BEGINS = ("pipeline.release", "pipeline.learn_domain", "pipeline.task", "accounting.accountant")
+BEGINS = ("pipeline.spending", "accounting.accountant")
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
-ENCODES = ("pipeline.release", "mechanisms.learn", "statistics.rows", "interactive.asking")
-"""Where a session is given the rows of a table, once."""
-ENCODES = ("pipeline.release", "mechanisms.learn", "interactive.asking", "statistics.rows")
+ENCODES = (
+    "pipeline.release", "mechanisms.learn", "sessions.online.asking", "sessions.statistic.column_statistic",
+    "sessions.statistic.learner", "sessions.statistic.sample",
+)  # fmt: skip
 """What hands a table to the door, once: a release, learning, a session of questions, a statistic."""
-AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "interactive.", "pipeline.describe")
+AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "sessions.online.", "pipeline.record.describe")
+DRAWS = ("add", "select", "threshold", "begin", "exceeds", "spread")
 
 
-def no_way_round(found: Sources) -> list[str]:
+def no_way_round(modules: Sources) -> list[str]:
     """Rows, exact answers, noise and the accountant's sums by any way but a session's verbs."""
     wrong = []
-    for name, text in found.items():
+    for name, text in modules.items():
         for node in ast.walk(parsed(text)):
             word = getattr(node, "attr", getattr(node, "id", getattr(node, "name", None)))
-            if word in WHO_SAYS and name not in WHO_SAYS[word]:
+            elsewhere = word in WHO_SAYS and name not in WHO_SAYS[word].split()
+            if elsewhere or (word in CONTENTS and not name.startswith("privacy.")):
                 wrong.append(f"{name} says {word}")
             if word in NO_WAY_ROUND and name.startswith(AUDITED):
                 wrong.append(f"{name} says {word}")
@@ -504,8 +318,8 @@ def no_way_round(found: Sources) -> list[str]:
 def _ways(name: str, node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Attribute):
         of = ast.unparse(node.value)
-        elsewhere = name.startswith(AUDITED) and name not in ("mechanisms.plan", "pipeline.describe")
-        if node.attr == "private" and of.endswith("request") and elsewhere:
+        elsewhere = name.startswith(AUDITED) and name not in ("mechanisms.plan", "pipeline.record.describe")
+        if node.attr == "private" and of.endswith("request.request") and elsewhere:
             yield "reaches for the table"
         if node.attr == "batches" and name.startswith(AUDITED):
             yield "reads rows"
@@ -521,32 +335,20 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
             yield "changes a part of a session"
         if function.endswith("session.encode") and name not in ENCODES:
             yield "encodes another table"
-        draws = function.endswith(
-            (
-                ".noise.add",
-                ".noise.select",
-                ".noise.threshold",
-                ".noise.begin",
-                ".noise.exceeds",
-                ".noise.spread",
-                ".noise).spread",
-            )
-        )
-        if draws and not name.startswith("privacy."):
+        of, _, verb = function.rpartition(".")
+        if verb in DRAWS and of.endswith(".noise") and not name.startswith("privacy."):
             yield "draws noise"
         made_up = function == "getattr" and not isinstance(node.args[1], ast.Constant)
         if made_up and name.startswith(AUDITED) and name not in GETATTR:
             yield "asks for an attribute by a name put together"
 
 
-def one_draw(found: Sources) -> list[str]:
-    """Each opener reads once and draws once, at the scale that it charges, and says nothing after it has
-    read.
-    """
+def one_draw(modules: Sources) -> list[str]:
+    """Each opener reads and draws once, at the scale that it charges, and says nothing afterwards."""
     wrong = []
-    for name, text in found.items():
-        for owner, function in _functions(parsed(text)):
-            if (name, owner) in OPENERS:
+    for name, text in modules.items():
+        for owner, function in functions(parsed(text)):
+            if f"{name}.{owner}" in OPENERS:
                 wrong += [f"{name} {owner}: {what}" for what in _unlike_an_opener(function)]
     return wrong
 
@@ -554,7 +356,7 @@ def one_draw(found: Sources) -> list[str]:
 def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
     calls = [n for n in ast.walk(function) if isinstance(n, ast.Call)]
     read = [c for c in calls if ast.unparse(c.func).endswith("._unseal")]
-    drawn = [c for c in calls if ast.unparse(c.func).split(".")[-2:-1] in (["noise"], ["noise)"])]
+    drawn = [c for c in calls if ast.unparse(c.func).split(".")[-2:-1] == ["noise"]]
     charged = [ast.unparse(c.args[3]) for c in calls if ast.unparse(c.func) == "Charge"]
     scales = [ast.unparse(k.value) for c in drawn for k in c.keywords if k.arg == "scale"]
     if len(read) != 1 or len(drawn) != 1 or charged != scales:
@@ -573,55 +375,42 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
 
 
 SEEDED = (
-    "answers.worlds",
-    "pipeline.result",
-    "workload.queries.ranges",
-    "verifier.verify",
-    "graphs.rounding",
+    "answers.bootstrap_table pipeline.result workload.queries.ranges owner.verifier.verify "
+    "sessions.graph.result"
 )
-"""Where a generator is made: for sampling, of graphs too, and for worlds drawn from a public model, with a
-simulation of the noise that was drawn long ago, for public workloads of random boxes, and for the neighbours
-of a table that is verified.
+"""Where a generator is made: for sampling, of graphs too; for worlds drawn from a public model, and old noise
+simulated; for workloads of random boxes; for the neighbours of a table that is verified.
 """
 
 
-def no_seed(found: Sources) -> list[str]:
+NUMPYS = ("model.drawing", "model.sampling", "model.refinement", "tables.codes.decode", "tables.codes.derive")
+"""Where one that was made elsewhere is used."""
+
+
+def no_seed(modules: Sources) -> list[str]:
     """No seed, generator or switch anywhere in privacy/, and none of numpy's randomness; elsewhere only where
     sampling is.
     """
     wrong = []
-    for name, text in found.items():
-        tree = parsed(text)
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.arg)
-                and name.startswith("privacy")
-                and any(w in node.arg for w in ("seed", "rng", "random", "generator"))
-            ):
+    for name, text in modules.items():
+        inside = name.startswith("privacy")
+        for node in ast.walk(parsed(text)):
+            if isinstance(node, ast.arg) and inside and re.search("seed|rng|random|generator", node.arg):
                 wrong.append(f"{name}:{node.lineno} takes {node.arg}")
-            if (
-                isinstance(node, ast.Attribute)
-                and node.attr in ("random", "default_rng")
-                and ast.unparse(node).startswith("np.random")
-            ):
-                annotation_only = name in (
-                    "model.drawing", "model.sampling", "tables.decode", "tables.derive", "model.refinement"
-                )  # fmt: skip
-                if (
-                    name.startswith("privacy")
-                    or (node.attr == "default_rng" and name not in SEEDED)
-                    or not (annotation_only or name in SEEDED)
-                ):
-                    wrong.append(f"{name}:{node.lineno} uses numpy's randomness")
+            word = node.attr if isinstance(node, ast.Attribute) else ""
+            if word in ("random", "default_rng") and ast.unparse(node).startswith("np.random"):
+                allowed = name in SEEDED.split() or (name in NUMPYS and word != "default_rng")
+                if inside or not allowed:
+                    wrong.append(f"{name}:{getattr(node, 'lineno', 0)} uses numpy's randomness")
     return wrong
 
 
-def log_is_quiet(found: Sources) -> list[str]:
+def log_is_quiet(modules: Sources) -> list[str]:
     """The log is the caller's to set up: no handler, no level, and nothing so loud that Python would print it
     by itself.
     """
     wrong = []
-    for name, text in found.items():
+    for name, text in modules.items():
         for node in ast.walk(parsed(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 of, verb = ast.unparse(node.func.value), node.func.attr
@@ -633,265 +422,28 @@ def log_is_quiet(found: Sources) -> list[str]:
     return wrong
 
 
-RULES = {
-    "at_home": at_home,
-    "log_is_quiet": log_is_quiet,
-    "one_door": one_door,
-    "no_way_round": no_way_round,
-    "one_draw": one_draw,
-    "charges_first": charges_first,
-    "sealed_at_once": sealed_at_once,
-    "no_seed": no_seed,
-}
+RULES = (at_home, log_is_quiet, one_door, no_way_round, one_draw, charges_first, sealed_at_once, no_seed)
 
 
-@pytest.mark.parametrize("rule", list(RULES))
-def test_the_code_keeps_the_rule(rule: str) -> None:
-    assert RULES[rule](sources()) == []
-
-
-OPENER = (
-    "class Session:\n    def measure(self, sealed, what, cost):\n"
-    "        c = self._unseal(sealed, Charge('measure', m, (), scale, s))\n        {}"
-)
-"""An opener that does something else once it has read."""
-PLANTED = [
-    ("no_way_round", "statistics.sample", "def f(run, domain, t):\n    return run.session.encode(domain, t)"),
-    ("no_way_round", "statistics.grid", "def f(rows):\n    return ColumnValues(rows, 3).value(('rank', 1))"),
-    ("no_way_round", "statistics.grid", "def f(s, v):\n    return for_smooth(s.noise).spread(v, 1.0)"),
-    (
-        "one_draw",
-        "privacy.smooth",
-        "def measure_smooth(session, sealed, what, noise):\n"
-        "    charge = Charge('measure', kind, subject, noise.multiplier, beta, delta)\n"
-        "    contents = session._unseal(sealed, charge)\n"
-        "    return for_smooth(session.noise).spread(contents.value(what), 1.0, scale=noise.multiplier / 2)",
-    ),
-    ("at_home", "mechanisms.mwem", "from numba import njit"),
-    ("at_home", "pipeline.release", "import opendp.prelude as dp"),
-    ("at_home", "privacy.noise", "import random"),
-    ("at_home", "privacy.session", "from secrets import randbits"),
-    ("at_home", "pipeline.release", "from factored_mwem.pipeline.evaluate import evaluate"),
-    ("at_home", "pipeline.release", "def f():\n    from factored_mwem.tables import draft"),
-    ("at_home", "documents.report", "from factored_mwem.documents import private_page"),
-    ("at_home", "documents.columns", "from factored_mwem.pipeline.readings import read_columns"),
-    ("at_home", "pipeline.model_file", "import pickle"),
-    ("at_home", "privacy.session", "import logging"),
-    ("log_is_quiet", "ledger.run", "log.warning('spent')"),
-    ("log_is_quiet", "pipeline.release", "logging.basicConfig(level=10)"),
-    ("log_is_quiet", "ledger.run", "log.addHandler(logging.StreamHandler())"),
-    ("one_door", "mechanisms.mwem", "n = counts.reveal().marginal(())"),
-    ("one_door", "privacy.session", "def select(counts):\n    return counts.reveal()"),
-    ("one_door", "pipeline.manifest", "def f(counts):\n    return getattr(counts, 'reveal')()"),
-    ("one_door", "pipeline.release", "def f(counts):\n    return counts._contents.codes"),
-    (
-        "one_door",
-        "privacy.counts",
-        "class PrivateRows(Sealed):\n    def first(self):\n        return self._contents.codes[0][0]",
-    ),
-    ("one_door", "mechanisms.tree", "def f(rows):\n    return rows._contents"),
-    ("one_door", "mechanisms.tree", "def f(rows):\n    return rows.reveal().marginal((0,))"),
-    (
-        "one_door",
-        "mechanisms.mwem",
-        "def peek(session, counts, charge):\n    return session._unseal(counts, charge)",
-    ),
-    ("one_door", "model.estimation", "def f(session):\n    return session.noise.add([1], scale=1.0)"),
-    (
-        "charges_first",
-        "privacy.session",
-        "class Session:\n    def _unseal(self, sealed, charge):\n        return sealed.reveal()",
-    ),
-    (
-        "charges_first",
-        "privacy.session",
-        "class Session:\n    def _unseal(self, sealed, charge):\n        found = sealed.reveal()\n        "
-        "self.accountant.charge(charge)\n        return found",
-    ),
-    (
-        "charges_first",
-        "privacy.session",
-        "class Session:\n    def _unseal_again(self, sealed, test):\n        return sealed.reveal()",
-    ),
-    (
-        "charges_first",
-        "privacy.session",
-        "class Session:\n    def begin(self, sensitivity):\n"
-        "        begun = for_tests(self.noise).begin(scale=scale)\n"
-        "        self.accountant.charge(charge)\n        return SparseVector(charge, sensitivity, begun)",
-    ),
-    ("one_door", "privacy.session", "def f(session, s, t):\n    return session._unseal_again(s, t)"),
-    ("one_door", "privacy.counts", "peek = lambda rows: rows._contents.codes"),
-    ("one_door", "privacy.counts", "if True:\n    def peek(rows):\n        return rows._contents.codes"),
-    (
-        "one_door",
-        "mechanisms.tree",
-        "def f(session, s, c):\n    open = session._unseal\n    return open(s, c)",
-    ),
-    (
-        "no_way_round",
-        "mechanisms.tree",
-        "def f(session):\n    s = session\n    return s.noise.add([1], scale=1.0)",
-    ),
-    ("no_way_round", "mechanisms.tree", "def f(session):\n    return getattr(session, '_unse' + 'al')"),
-    ("no_way_round", "mechanisms.tree", "def f(session):\n    return session.rows.__getstate__()"),
-    ("no_way_round", "mechanisms.tree", "def f(session, n):\n    return replace(session, noise=n)"),
-    ("no_way_round", "mechanisms.tree", "def f(session):\n    return session.rows.public_total(Unit())"),
-    ("no_way_round", "mechanisms.tree", "def f(session):\n    session.accountant.spent = 0"),
-    ("no_way_round", "mechanisms.tree", "def f(s):\n    return Session(Accountant(b), s.unit, s.noise)"),
-    ("no_way_round", "mechanisms.tree", "def f(plan):\n    return list(plan.request.private.batches(['a']))"),
-    ("no_way_round", "mechanisms.tree", "def f(plan, table):\n    return encode_table(plan.domain, table)"),
-    ("no_way_round", "pipeline.describe", "def f(scope):\n    return scope.bounded()"),
-    ("no_way_round", "mechanisms.tree", "def f(session, plan):\n    return session.encode(plan.domain, t)"),
-    ("no_way_round", "mechanisms.tree", "def f(c):\n    return OpenDPNoise(c)"),
-    ("no_way_round", "graphs.release", "def f(t, v, c):\n    return read_edges(t, v, c)"),
-    ("no_way_round", "graphs.spectral", "def f(v, pairs):\n    return Edges(v, pairs).exact(Asked.PAIRS)"),
-    ("one_door", "graphs.release", "def f(edges):\n    return edges._contents"),
-    ("one_draw", "privacy.session", OPENER.format("return self.noise.add(c.exact(what), scale=scale / 2)")),
-    ("one_draw", "privacy.session", OPENER.format("return c.exact(what)")),
-    (
-        "one_draw",
-        "privacy.session",
-        OPENER.format("return [self.noise.add(c.exact(what), scale=scale) for _ in range(9)]"),
-    ),
-    (
-        "one_draw",
-        "privacy.session",
-        OPENER.format("print(c.answers)\n        return self.noise.add(c.exact(what), scale=scale)"),
-    ),
-    (
-        "sealed_at_once",
-        "privacy.discover",
-        "def discover(session, table, columns, share):\n    found = profile(table, names)\n    return found",
-    ),
-    (
-        "sealed_at_once",
-        "privacy.discover",
-        "def discover(session, table, columns):\n    if profiles[n].reveal().votes()[0]:\n        return 1",
-    ),
-    (
-        "sealed_at_once",
-        "mechanisms.learn",
-        "def learn(session, table, columns, policy):\n    for row in table.read(columns):\n        pass",
-    ),
-    (
-        "sealed_at_once",
-        "privacy.counts",
-        "class PrivateRows(Sealed):\n    def recode(self, domain, codes):\n"
-        "        return self._contents.codes",
-    ),
-    (
-        "sealed_at_once",
-        "interactive.asking",
-        "def asking(scope, session):\n    rows = scope.bounded()\n    print(rows)",
-    ),
-    ("no_way_round", "interactive.mechanism", "def f(session, plan):\n    return session.encode(d, t)"),
-    ("one_door", "interactive.mechanism", "def f(s):\n    return s.sealed.reveal().exact(0)"),
-    (
-        "sealed_at_once",
-        "sparse.build",
-        "def make(request, task):\n    source = request.private\n    print(source.profile(['a']))",
-    ),
-    (
-        "sealed_at_once",
-        "privacy.projected",
-        "class PrivateProjection:\n    def of(cls, table, column):\n"
-        "        found = table.profile([column])\n        return cls(found)",
-    ),
-    ("no_way_round", "sparse.released", "def f(p):\n    return Projected(p).exact(())"),
-    ("no_way_round", "mechanisms.learn", "def f(table):\n    return profile(table, ['a'])"),
-    ("no_way_round", "mechanisms.tree", "def f(session, d):\n    return session.recode(d, {})"),
-    ("no_way_round", "mechanisms.rounds", "def f(s):\n    return s.paid_by(s.accountant.whole)"),
-    (
-        "one_draw",
-        "privacy.discover",
-        "class Reader:\n    def histogram(self, edges, scale):\n"
-        "        column = session._unseal(self.sealed, Charge('discover', m, (), scale, s))\n"
-        "        return column.histogram(edges), session.noise.add(column.votes(), scale=scale / 2)",
-    ),
-    ("no_seed", "privacy.noise", "def add(values, *, seed=None): ..."),
-    ("no_seed", "privacy.discover", "x = np.random.default_rng(0)"),
-    ("no_seed", "mechanisms.mwem", "x = np.random.random(3)"),
-    ("no_seed", "model.sampling", "rng = np.random.default_rng()"),
-]
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_code_keeps_the_rule(rule: Callable[[Sources], list[str]]) -> None:
+    assert rule(sources()) == []
+    assert set(dict(functions(parsed(sources()["privacy.session"])))) >= PAYING
 
 
 @pytest.mark.parametrize(("rule", "module", "text"), PLANTED, ids=range(len(PLANTED)))
 def test_the_rule_sees_a_planted_violation(rule: str, module: str, text: str) -> None:
-    assert RULES[rule]({module: text})
-
-
-def test_every_door_that_must_pay_first_is_there() -> None:
-    assert set(CHARGING) <= set(dict(_functions(parsed(sources()["privacy.session"]))))
+    assert globals()[rule]({module: text})
 
 
 def test_no_script_is_named_like_a_module_of_pythons() -> None:
-    """A script that is run by its path comes first where modules are looked for: a neighbour called
-    `statistics` would be everybody's.
-    """
+    """A script's neighbours come first where modules are looked for: `statistics` would be everybody's."""
     scripts = [path.stem for path in (Path(__file__).parents[1] / "scripts").glob("*/**/*.py")]
-    assert len(scripts) > 50
+    assert len(scripts) > 20
     assert not {name for name in scripts if not name.startswith("__")} & sys.stdlib_module_names
 
 
 def test_type_checking_imports_are_exempt() -> None:
-    planted = (
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from factored_mwem.tables import draft"
-    )
-    assert at_home({"pipeline.release": "from factored_mwem.tables import draft"})
+    planted = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from factored_mwem.owner import draft"
+    assert at_home({"pipeline.release": "from factored_mwem.owner import draft"})
     assert not at_home({"pipeline.release": planted})
-
-
-def _counts() -> PrivateCounts:
-    domain = Domain([Attribute(name="a", categories=("0", "1"), constraints={"required": True})])
-    rows = PrivateRows.coded([np.array([0, 1, 1], dtype=np.uint8)], domain)
-    return rows.count(Workload.marginals(1).candidates(domain))
-
-
-@pytest.mark.parametrize(
-    "sealed",
-    [Sealed({"secret": 31415}), _counts(), open_table(pa.table({"a": [31415]}))],
-    ids=["plain", "counts", "table"],
-)
-def test_a_sealed_object_shows_nothing(sealed: Sealed) -> None:
-    """Not in a log line, a pickle, a copy or its attributes' dictionary."""
-    states = (lambda s: s.__getstate__(), lambda s: pickle.dumps([s], protocol=2))
-    for act in (pickle.dumps, copy.copy, copy.deepcopy, *states):
-        with pytest.raises(TypeError, match="private"):
-            act(sealed)
-    for shown in (repr(sealed), str(sealed), f"{sealed}", f"{[sealed]}"):
-        assert shown.strip("[]") == f"<{type(sealed).__name__}: private>"
-    assert not hasattr(sealed, "__dict__")
-
-
-def test_a_profile_shows_nothing() -> None:
-    """A data class prints its fields by default, and error reports print locals."""
-    profile = ColumnProfile()
-    profile.add(pa.array(["CANARY"]))
-    assert profile.texts(()) == {"CANARY": 1}
-    assert "CANARY" not in repr(profile) + str(profile) + f"{[profile]}"
-
-
-def test_fake_and_real_adapters_have_the_same_methods() -> None:
-    """The fake stands for the protocol: a method it lacked would go untested."""
-    from factored_mwem.privacy.noise import Noise, OpenDPNoise, SmoothNoise, SparseVectorNoise
-
-    kinds = (Noise, SparseVectorNoise, SmoothNoise)
-    methods = {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
-    assert methods == {"select", "add", "threshold", "begin", "exceeds", "spread"}
-    for adapter in (FakeNoise, OpenDPNoise):
-        assert methods <= set(dir(adapter))
-        assert {n for n in vars(adapter) if not n.startswith("_")} - methods <= {"CHUNK", "scales"}
-
-
-def test_no_test_switch_reaches_the_public_function() -> None:
-    """`noise` is a parameter of the inner function alone."""
-    import inspect
-
-    from factored_mwem.pipeline.release import release
-
-    assert "noise" in inspect.signature(make).parameters
-    assert "noise" not in inspect.signature(release).parameters
-    with pytest.raises(Exception, match="noise"):
-        release(open_table(pa.table({"a": ["x"]})), 1, noise=FakeNoise())  # type: ignore[arg-type]
-    assert "seed" not in " ".join(Policy.model_fields)

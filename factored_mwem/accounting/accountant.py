@@ -18,7 +18,6 @@ from functools import lru_cache
 
 from factored_mwem.accounting.admissible import Shape, loss_of
 from factored_mwem.accounting.conversion import Composition, epsilon_of, float_up, rho_of
-from factored_mwem.domain.domain import Clique
 from factored_mwem.errors import BudgetExceeded, InputError
 
 GRID = 2**80
@@ -26,19 +25,40 @@ MIN_COST = Fraction(1, 2**60)
 """Less buys no noise of any use."""
 
 
-class Mechanism(StrEnum):
-    """The ways in which noise is added."""
+TESTED = Fraction(5, 4)
+"""Noise on a tested score, in scales of its threshold's: about 2^(1/3) (Lyu, Su, Li 2017, 4.2), exact."""
+TEST = 1 + 2 / TESTED
+"""Epsilon of a sparse vector test, in s / b."""
 
-    GAUSSIAN = "discrete gaussian"
-    LAPLACE = "discrete laplace"
-    EXPONENTIAL = "exponential mechanism (gumbel)"
-    PERMUTE_AND_FLIP = "permute-and-flip"
-    THRESHOLD = "gaussian threshold"
-    LAPLACE_IN_RHO = "discrete laplace, in rho"
-    SPARSE_VECTOR = "sparse vector"
-    SPARSE_VECTOR_IN_RHO = "sparse vector, in rho"
+
+class Mechanism(StrEnum):
+    """The ways in which noise is added; of scale b, for a sensitivity s, it costs factor s^of_sensitivity /
+    b^of_scale: rho, or epsilon for Laplace, permute-and-flip and sparse vectors. See `price`.
+    """
+
+    GAUSSIAN = "discrete gaussian", Fraction(1, 2), 1, 2
+    LAPLACE = "discrete laplace", Fraction(1), 1, 1
+    EXPONENTIAL = "exponential mechanism (gumbel)", Fraction(1, 2), 2, 2
+    PERMUTE_AND_FLIP = "permute-and-flip", Fraction(2), 1, 1
+    THRESHOLD = "gaussian threshold", Fraction(1, 2), 1, 2
+    LAPLACE_IN_RHO = "discrete laplace, in rho", Fraction(1, 2), 1, 2
+    SPARSE_VECTOR = "sparse vector", TEST, 1, 1
+    SPARSE_VECTOR_IN_RHO = "sparse vector, in rho", TEST**2 / 2, 2, 2
     SMOOTH_CAUCHY = "discrete cauchy, smooth sensitivity"
     SMOOTH_LAPLACE = "discrete laplace, smooth sensitivity"
+
+    factor: Fraction
+    """0 where the sensitivity is smooth: admissible.py has the price."""
+    of_sensitivity: int
+    of_scale: int
+
+    def __new__(
+        cls, words: str, factor: Fraction = Fraction(0), of_sensitivity: int = 1, of_scale: int = 1
+    ) -> Mechanism:
+        member = str.__new__(cls, words)
+        member._value_ = words
+        member.factor, member.of_sensitivity, member.of_scale = factor, of_sensitivity, of_scale
+        return member
 
 
 SMOOTH = {Shape.CAUCHY: Mechanism.SMOOTH_CAUCHY, Shape.LAPLACE: Mechanism.SMOOTH_LAPLACE}
@@ -60,12 +80,6 @@ def testing(composition: Composition) -> Mechanism:
     return Mechanism.SPARSE_VECTOR_IN_RHO if composition is Composition.ZCDP else Mechanism.SPARSE_VECTOR
 
 
-TESTED = Fraction(5, 4)
-"""Noise on a tested score, in scales of the noise on its threshold: the cheapest is 2^(1/3) (Lyu, Su, Li
-2017, section 4.2), and this is exact.
-"""
-
-
 def price(mechanism: Mechanism, *, scale: float, sensitivity: int, delta: Fraction = Fraction(0)) -> Fraction:
     """Cost of noise of `scale`, rounded up: rho, or epsilon for Laplace and permute-and-flip.
 
@@ -80,21 +94,13 @@ def price(mechanism: Mechanism, *, scale: float, sensitivity: int, delta: Fracti
     smooth sensitivity: `scale` is its public multiplier, `sensitivity` beta in parts of BETA_GRID; epsilon at
     `delta`, see admissible.py.
     """
-    exact = Fraction(scale)
-    shape = next((shape for shape, found in SMOOTH.items() if found is mechanism), None)
-    if shape is not None:
+    if mechanism in SMOOTH.values():
+        shape = next(shape for shape, smooth in SMOOTH.items() if smooth is mechanism)
         cost = Fraction(min(loss_of(shape, scale, sensitivity / BETA_GRID, float(delta)), NO_PROMISE))
-        return Fraction(math.ceil(cost * GRID), GRID)
-    if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD, Mechanism.LAPLACE_IN_RHO):
-        cost = sensitivity / (2 * exact**2)
-    elif mechanism is Mechanism.LAPLACE:
-        cost = sensitivity / exact
-    elif mechanism in (Mechanism.SPARSE_VECTOR, Mechanism.SPARSE_VECTOR_IN_RHO):
-        epsilon = sensitivity * (1 + 2 / TESTED) / exact
-        cost = epsilon if mechanism is Mechanism.SPARSE_VECTOR else epsilon**2 / 2
     else:
-        epsilon = 2 * sensitivity / exact
-        cost = epsilon**2 / 8 if mechanism is Mechanism.EXPONENTIAL else epsilon
+        cost = (
+            mechanism.factor * sensitivity**mechanism.of_sensitivity / Fraction(scale) ** mechanism.of_scale
+        )
     return Fraction(math.ceil(cost * GRID), GRID)
 
 
@@ -107,16 +113,8 @@ def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> floa
             asked=MIN_COST,
             left=max(cost, Fraction(0)),
         )
-    if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD, Mechanism.LAPLACE_IN_RHO):
-        scale = math.sqrt(sensitivity / (2 * cost))
-    elif mechanism is Mechanism.EXPONENTIAL:
-        scale = math.sqrt(sensitivity**2 / (2 * cost))
-    elif mechanism is Mechanism.SPARSE_VECTOR:
-        scale = float(sensitivity * (1 + 2 / TESTED) / cost)
-    elif mechanism is Mechanism.SPARSE_VECTOR_IN_RHO:
-        scale = float(sensitivity * (1 + 2 / TESTED)) / math.sqrt(2 * cost)
-    else:
-        scale = float((sensitivity if mechanism is Mechanism.LAPLACE else 2 * sensitivity) / cost)
+    ratio = mechanism.factor * sensitivity**mechanism.of_sensitivity / cost
+    scale = math.sqrt(ratio) if mechanism.of_scale == 2 else float(ratio)
     while price(mechanism, scale=scale, sensitivity=sensitivity) > cost:
         scale *= 1 + 2**-40
     return scale
@@ -128,7 +126,7 @@ class Charge:
 
     stage: str
     mechanism: Mechanism
-    target: Clique
+    target: tuple[str, ...]
     scale: float
     sensitivity: int
     delta: Fraction = Fraction(0)
@@ -154,7 +152,7 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
-        """The budget for a promise; `discovery_share` of delta is kept. InputError if it makes no sense."""
+        """The budget for a promise; `discovery_share` of delta is kept. Raises InputError."""
         if not 1e-12 <= epsilon <= 1e100:
             raise InputError(
                 f"epsilon={epsilon}: must be a positive number, at least 1e-12; 1 is a common choice"
@@ -171,15 +169,13 @@ class Budget:
 
     @classmethod
     def basic(cls, epsilon: float, delta: float) -> Budget:
-        """The budget for events that are (epsilon, delta)-private each, and of no better kind: their epsilons
-        add, and so do their deltas. InputError as `of`.
-        """
+        """For (epsilon, delta) events: epsilons add, and so do deltas. Raises InputError as `of`."""
         checked = cls.of(epsilon, delta)
         amount = grid_down(Fraction(epsilon))
         return cls(checked.epsilon, checked.delta, Composition.PURE, amount, Fraction(delta))
 
     def part(self, amount: Fraction) -> Budget:
-        """The same promise, of which only `amount` may be spent, rounded down to the grid of costs."""
+        """The same promise, but only `amount` may be spent, rounded down to the grid of costs."""
         return replace(self, amount=min(grid_down(amount), self.amount))
 
     @property

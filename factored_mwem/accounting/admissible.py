@@ -139,9 +139,7 @@ class Admissible:
 
 
 def loss_of(shape: Shape, multiplier: float, beta: float, delta: float) -> float:
-    """The epsilon of noise on one number, at `delta`, rounded up; infinite for constants that promise
-    nothing.
-    """
+    """The epsilon of noise on one number, at `delta`, rounded up; infinite where nothing is promised."""
     if not (multiplier >= 1 and 0 < beta < 100):
         return math.inf
     if shape is Shape.CAUCHY:
@@ -177,9 +175,7 @@ def gaussian_tail(beta: float, epsilon: float, dimensions: int) -> float:
 
 
 def _largest(holds: Callable[[float], bool], most: float) -> float:
-    """The largest beta up to `most` for which a bound that falls with it holds, to one part in 2^40; 0:
-    none.
-    """
+    """The largest beta up to `most` (to 2^-40) for which a bound that falls with it holds; 0: none."""
     if holds(most):
         return most
     low, high = 0.0, most

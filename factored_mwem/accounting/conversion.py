@@ -83,6 +83,31 @@ def rho_of(epsilon: float, delta: Fraction) -> Fraction:
     return low
 
 
+def rho_at_order(order: Fraction, epsilon: float, delta: Fraction) -> float:
+    """The largest rho that a Renyi divergence of at most `order` times rho, at this order alone, turns into
+    (epsilon, delta), to about one part in 10^13 (Canonne, Kamath, Steinke 2020, proposition 12).
+    """
+    a = float(order)
+    more = math.log(float_down(delta)) - a * math.log1p(-1 / a) + math.log(a - 1)
+    return (epsilon + more / (a - 1)) / a
+
+
+def best_order(rho: Fraction, epsilon: float, delta: Fraction, slack: Fraction) -> Fraction | None:
+    """The order at which rho implies (epsilon, delta); None if not known to within `slack` of rho."""
+
+    def most(log: float) -> float:
+        return rho_at_order(Fraction(1 + math.exp(log)), epsilon, delta)
+
+    low, high = -18.0, 45.0  # of the logarithm of the order less 1
+    coarse = max((low + (high - low) * i / 250 for i in range(251)), key=most)
+    low, high = coarse - 0.5, coarse + 0.5
+    for _ in range(60):
+        third = (high - low) / 3
+        low, high = (low + third, high) if most(low + third) < most(high - third) else (low, high - third)
+    order = Fraction(1 + math.exp(low))
+    return order if rho_at_order(order, epsilon, delta) >= rho * (1 - slack) else None
+
+
 def _log_inverse(delta: Fraction) -> float:
     """ln(1 / delta), rounded up."""
     return -math.log(float_down(delta)) * (1 + 1e-15)
@@ -105,11 +130,10 @@ _loading = threading.Lock()
 
 @functools.cache
 def load_opendp() -> Any:
-    """OpenDP's functions, and its measurements as `m` and combinators as `c`; loaded at first use.
+    """OpenDP's functions, its measurements as `m`, combinators as `c`; loaded at first use.
 
-    Not its `prelude`, whose extras bring in whatever of polars, scikit-learn, pandas is installed: a second
-    of every run. Its discrete samplers stand behind the flag `contrib`: proven here, not yet vetted by a
-    committee.
+    Not its `prelude`, whose extras load whatever of polars, scikit-learn, pandas there is: a second of every
+    run. Its discrete samplers stand behind the flag `contrib`: proven here, not vetted by a committee.
     """
     with _loading:
         from opendp import combinators, domains, measurements, measures, metrics, mod

@@ -1,11 +1,9 @@
-"""Membership: how much better than a coin anybody can guess whether a person is in the table; by the
-accounting alone.
+"""Membership: how much better than a coin a guess is that a person is in the table, by accounting alone.
 
 The advantage of a guess is the total variation distance (TV) between the outputs on two neighbouring tables:
 who is shown the output on one of them, which a fair coin chose, and guesses which one, is right with
 probability (1 + advantage) / 2 at most, whatever else they know (Yeom, Giacomelli, Fredrikson, Jha 2018;
-Kairouz, Oh, Viswanath 2015). The bound holds for every pair of neighbours: for every person, whatever the
-other records are.
+Kairouz, Oh, Viswanath 2015). The bound holds for all neighbours: for every person, whatever others are.
 """
 
 from __future__ import annotations
@@ -75,10 +73,10 @@ def _concentrated(rho: Fraction) -> float:
     if rho >= 10**3:
         return 1.0
     least = float_up(rho)
-    found = [math.sqrt(least / 2), math.sqrt(-math.expm1(-least))]
+    bounds = [math.sqrt(least / 2), math.sqrt(-math.expm1(-least))]
     if rho > CONVERTED:
-        found += [_of_curve(epsilon_of(rho, delta), float_up(delta)) for delta in DELTAS]
-    return min(1.0, min(found) * ULPS)
+        bounds += [_of_curve(epsilon_of(rho, delta), float_up(delta)) for delta in DELTAS]
+    return min(1.0, min(bounds) * ULPS)
 
 
 def _of_curve(epsilon: float, delta: float) -> float:

@@ -1,7 +1,8 @@
 """What a release says about its table, with error bars: from the public model alone, free.
 
 Reading order: `query` and `grammar` (what can be asked), `resolve` on `restriction` (as weights of codes),
-`terms` (products of such weights, and the model's answers). What was measured: `least_squares` on `looks`, by
-`orthogonal` or `refined`, both `linear`. What only the model answers: `replicates`. `answering` puts them
-together, by `bases` and `figures`, as an `answer`.
+`terms` (products of such weights, and the model's answers). What was measured: `least_squares` on
+`projections`, by `orthogonal` or `refined`, both `linear`. What only the model answers: `replicates`, a
+bootstrap of `bootstrap_table` and `bootstrap_fit`. `answering` puts them together, by `intervals`, as an
+`answer`.
 """

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from factored_mwem.errors import shortened
-from factored_mwem.tables.labels import Label
+from factored_mwem.tables.codes.decode import Label, label_text
 
 LEVEL = 0.95
 """How often an interval holds the truth, by its own lights."""
@@ -138,13 +138,6 @@ class Answer:
         return pd.DataFrame(figures, index=pd.MultiIndex.from_tuples(self.labels, names=self.columns))
 
 
-def label_text(label: Label) -> str:
-    """A label in a table."""
-    if label is None:
-        return "(missing)"
-    return shortened(str(label).lower() if isinstance(label, bool) else str(label))
-
-
 def _one_line(text: str, most: int) -> str:
     """A text out of anybody's file or mouth, without what would steer a terminal."""
     plain = text if text.isprintable() else ascii(text)[1:-1]
@@ -160,14 +153,14 @@ def _plain(value: Any) -> Any:
 def in_dates(figures: Sequence[np.ndarray], type_: str) -> list[np.ndarray]:
     """(estimate, stderr, low, high) of days or microseconds since 1970 as datetime64 and days."""
     unit, day = ("D", 1.0) if type_ == "date" else ("us", 86_400e6)
-    made = []
+    dates = []
     for name, values in zip(FIGURES, figures, strict=True):
         if name == "stderr":
-            made.append(values / day)
+            dates.append(values / day)
             continue
         known = np.isfinite(values)
         whole = np.rint(np.where(known, values, 0)).astype(np.int64).astype(f"datetime64[{unit}]")
         whole = whole.astype("datetime64[s]") if type_ == "datetime" else whole
         whole[~known] = np.datetime64("NaT")
-        made.append(whole)
-    return made
+        dates.append(whole)
+    return dates

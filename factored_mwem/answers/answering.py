@@ -1,25 +1,34 @@
-"""Answering: what a release says to a query, and how sure it is: by least squares where noisy answers fix the
-query, else by the model.
-"""
+"""Answering: by least squares where noisy answers fix a query, else by the model; and how sure that is."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from factored_mwem.answers.answer import Answer, in_dates
-from factored_mwem.answers.bases import Basis, Believed, Errors, Measured, Spread, Sums, sampling_variance
+from factored_mwem.answers.answer import FIGURES, Answer, in_dates
 from factored_mwem.answers.evidence import Evidence
-from factored_mwem.answers.figures import computed, half_width, quantiles
 from factored_mwem.answers.grammar import parse, written
+from factored_mwem.answers.intervals import (
+    Basis,
+    BootstrapErrors,
+    ErrorMoments,
+    MeasuredBasis,
+    ModelBasis,
+    Sums,
+    computed,
+    half_width,
+    quantiles,
+    sampling_variance,
+)
 from factored_mwem.answers.least_squares import least_squares
-from factored_mwem.answers.looks import Noisy
+from factored_mwem.answers.projections import Noisy
 from factored_mwem.answers.query import Difference, Query
 from factored_mwem.answers.resolve import Resolved, resolve
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 
@@ -34,35 +43,35 @@ NARROW = "noise below one record is discrete, and treated as continuous"
 class Answering:
     """A release's model and noisy answers, from which queries are answered."""
 
-    def __init__(self, evidence: Evidence, errors: Callable[[], Errors] | None = None) -> None:
+    def __init__(self, evidence: Evidence, errors: Callable[[], BootstrapErrors] | None = None) -> None:
         """`errors` gives those of the model's answers; it is called once they are needed."""
         self.domain: Domain = evidence.domain
         self.model, self.noisy, self._errors = evidence.model, Noisy.of(evidence), errors
 
     def answer(self, query: Query | str, *, population: bool = False) -> Answer:
-        """The answer to a query, or to a text that asks one; InputError, in one line, where that cannot be.
+        """The answer to a query, or to a text that asks one; raises InputError in one line if that cannot be.
 
         `population`: about those of whom the table's rows are a sample, its error included.
         """
-        asked = parse(query) if isinstance(query, str) else query
-        if isinstance(asked, Difference):
-            made = [self._difference(asked, population)]
+        parsed = parse(query) if isinstance(query, str) else query
+        if isinstance(parsed, Difference):
+            answers = [self._difference(parsed, population)]
         else:
-            made = [self._one(part, population) for part in resolve(asked, self.domain)]
-        return joined(written(asked), made)
+            answers = [self._one(part, population) for part in resolve(parsed, self.domain)]
+        return joined(written(parsed), answers)
 
     def _one(self, asked: Resolved, population: bool) -> Answer:
         basis = self._basis([asked], population)
         spread = self._spread(basis, asked.terms, population)
         if asked.kind == "quantile":
             assert asked.column is not None
-            found: Sequence[np.ndarray] = list(quantiles(asked, basis.values, spread))
+            figures: Sequence[np.ndarray] = list(quantiles(asked, basis.values, spread))
             if (type_ := self.domain[asked.column].type) in ("date", "datetime"):
-                found = in_dates(found, type_)
-            return self._about(asked, basis, population, found)
+                figures = in_dates(figures, type_)
+            return self._about(asked, basis, population, figures)
         values, sums = computed(asked, basis.values)
-        found = list(self._interval(asked, values, spread(sums)))
-        return self._about(asked, basis, population, found, (*asked.notes, *rough(asked, basis)))
+        figures = list(self._interval(asked, values, spread(sums)))
+        return self._about(asked, basis, population, figures, (*asked.notes, *rough(asked, basis)))
 
     def _difference(self, asked: Difference, population: bool) -> Answer:
         sides = [resolve(side, self.domain) for side in (asked.first, asked.second)]
@@ -81,22 +90,22 @@ class Answering:
         errors = self._spread(basis, both, population)(sums)
         unsure = [*rough(one, basis), *rough(other, basis, one.terms.count)]
         notes = tuple(dict.fromkeys([*one.notes, *other.notes, *unsure]))
-        found = list(self._interval(None, values - less, errors))
-        return self._about(one, basis, population, found, notes)
+        figures = list(self._interval(None, values - less, errors))
+        return self._about(one, basis, population, figures, notes)
 
     def _basis(self, asked: Sequence[Resolved], population: bool) -> Basis:
         """Noisy answers alone where they fix all terms, together or one set by itself; else the model."""
         both = together([each.terms for each in asked])
         if all(each.exact for each in asked):
-            found = least_squares(self.noisy, both)
-            parts = [found] if found else [least_squares(self.noisy, each.terms) for each in asked]
+            joint = least_squares(self.noisy, both)
+            parts = [joint] if joint else [least_squares(self.noisy, each.terms) for each in asked]
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
-                return Measured(known)
+                return MeasuredBasis(known)
         errors = self._errors().errors(both, population) if self._errors is not None else None
-        return Believed(both.of_forest(self.model), errors)
+        return ModelBasis(both.of_forest(self.model), errors)
 
-    def _spread(self, basis: Basis, terms: Terms, population: bool) -> Callable[[Sums], Spread]:
+    def _spread(self, basis: Basis, terms: QueryTerms, population: bool) -> Callable[[Sums], ErrorMoments]:
         """What gives the errors of sums; those of sampling included, where asked for."""
         return (
             partial(self._with_sampling, basis, terms)
@@ -104,13 +113,13 @@ class Answering:
             else basis.spread
         )
 
-    def _with_sampling(self, basis: Basis, terms: Terms, sums: Sums) -> Spread:
+    def _with_sampling(self, basis: Basis, terms: QueryTerms, sums: Sums) -> ErrorMoments:
         bias, noise, kurtosis = basis.spread(sums)
         whole = noise + sampling_variance(self.noisy, self.model, terms, sums)
         share = np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0)
-        return Spread(bias, whole, kurtosis * share**2)
+        return ErrorMoments(bias, whole, kurtosis * share**2)
 
-    def _interval(self, asked: Resolved | None, values: np.ndarray, errors: Spread) -> np.ndarray:
+    def _interval(self, asked: Resolved | None, values: np.ndarray, errors: ErrorMoments) -> np.ndarray:
         """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1."""
         half, middle = half_width(errors), values - errors.bias
         low, high = middle - half, middle + half
@@ -131,16 +140,16 @@ class Answering:
         found: Sequence[np.ndarray],
         notes: tuple[str, ...] | None = None,
     ) -> Answer:
-        said = list(asked.notes if notes is None else notes)
-        if isinstance(basis, Believed) and basis.errors is None:
-            said.append(UNSURE)
+        remarks = list(asked.notes if notes is None else notes)
+        if isinstance(basis, ModelBasis) and basis.errors is None:
+            remarks.append(UNSURE)
         if basis.basis == "measured" and not self.noisy.gaussian:
-            said.append(LAPLACE)
+            remarks.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:
-            said.append(NARROW)
+            remarks.append(NARROW)
         estimate, stderr, low, high = found
         of = (asked.columns, tuple(asked.groups), estimate, stderr, low, high)
-        return Answer("", *of, basis.basis, population, tuple(said))
+        return Answer("", *of, basis.basis, population, tuple(remarks))
 
 
 def rough(asked: Resolved, basis: Basis, first: int = 0) -> list[str]:
@@ -152,41 +161,31 @@ def rough(asked: Resolved, basis: Basis, first: int = 0) -> list[str]:
     return [ROUGH] if (basis.values[below] < SURE * np.sqrt(errors.variance)).any() else []
 
 
-def together(terms: Sequence[Terms]) -> Terms:
+def together(terms: Sequence[QueryTerms]) -> QueryTerms:
     """All queries, set after set, over the attributes of any."""
     if len(terms) == 1:
         return terms[0]
     support = tuple(sorted({a for each in terms for a in each.support}))
     weights = []
     for a in support:
-        shape = next(each.weights[each.support.index(a)].shape[1] for each in terms if a in each.support)
+        own = [each.weights[each.support.index(a)] if a in each.support else None for each in terms]
+        codes = next(w.shape[1] for w in own if w is not None)
         weights.append(
-            np.concatenate(
-                [
-                    each.weights[each.support.index(a)] if a in each.support else np.ones((each.count, shape))
-                    for each in terms
-                ]
-            )
+            [np.ones((t.count, codes)) if w is None else w for t, w in zip(terms, own, strict=True)]
         )
-    return Terms(support, tuple(weights), sum(each.count for each in terms))
+    return QueryTerms(support, tuple(map(np.concatenate, weights)), sum(each.count for each in terms))
 
 
 def joined(text: str, parts: Sequence[Answer]) -> Answer:
     """The answers to the parts of a query as one; what any of them takes from the model, all are said to."""
-    first = parts[0]
-    estimate, stderr, low, high = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("estimate", "stderr", "low", "high")
-    )
-    return Answer(
-        text,
-        first.columns,
-        tuple(itertools.chain.from_iterable(part.labels for part in parts)),
-        estimate,
-        stderr,
-        low,
-        high,
-        "measured" if all(part.basis == "measured" for part in parts) else "model",
-        first.population,
-        tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    figures: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in FIGURES
+    }
+    return replace(
+        parts[0],
+        query=text,
+        labels=tuple(labels for part in parts for labels in part.labels),
+        **figures,
+        basis="measured" if all(part.basis == "measured" for part in parts) else "model",
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )

@@ -30,10 +30,11 @@ class Combined:
 
 
 def combine(estimates: Any, variances: Any, *, level: float = 0.95) -> Combined:
-    """What a figure is among those whom a release's rows are a sample of: from its `estimates:
-    float[table, ...]` on the tables of `Release.replicates`, and their `variances`, each computed as if that
-    table's rows were real: of a mean, a share, a coefficient of a regression. InputError where they do not
-    fit.
+    """A figure with its error, for the population that a release's rows are a sample of.
+
+    `estimates: float[table, ...]`: the figure on each table of `Release.replicates`; `variances`, of the same
+    shape: their squared standard errors, each computed as if that table's rows were real. A figure is a mean,
+    a share, a coefficient of a regression. Raises InputError if they do not fit together.
 
     With m tables, b the variance between estimates and v the mean of `variances`, the error's variance is
     (1 + 1/m) b - v (Raghunathan, Reiter, Rubin 2003, for fully synthetic data). It is that rule because every

@@ -72,14 +72,14 @@ class Token(NamedTuple):
 
 
 def parse(text: str) -> Query:
-    """The query that a text asks. InputError, in one line, where it is none."""
+    """The query that a text asks. Raises InputError in one line if it is none."""
     if len(text) > MAX_LENGTH:
         raise InputError(f"a query of {len(text):,} characters is too long; {MAX_LENGTH:,} is the most")
     return _Reader(text).query()
 
 
 def _tokens(text: str) -> list[Token]:
-    found, at = [], 0
+    tokens, at = [], 0
     text = text.rstrip()
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -96,11 +96,11 @@ def _tokens(text: str) -> list[Token]:
             if quoted
             else ""
         )
-        found.append(Token(inner if quoted else match[0].strip(), bool(quoted), match.start()))
+        tokens.append(Token(inner if quoted else match[0].strip(), bool(quoted), match.start()))
         at = match.end()
-        if len(found) > MAX_TOKENS:
+        if len(tokens) > MAX_TOKENS:
             raise InputError(f"a query of more than {MAX_TOKENS:,} words is too long")
-    return found
+    return tokens
 
 
 class _Reader:
@@ -112,12 +112,12 @@ class _Reader:
     def query(self) -> Query:
         first = self.single()
         if self.takes("minus"):
-            found: Query = Difference(first, self.single())
+            query: Query = Difference(first, self.single())
         else:
-            found = first
+            query = first
         if self.at < len(self.tokens):
             raise self.unexpected("the end of the query, `where`, `by` or `minus`")
-        return found
+        return query
 
     def single(self) -> Single:
         kind = self.tokens[self.at].text if self.at < len(self.tokens) else ""
@@ -141,19 +141,19 @@ class _Reader:
     def conditions(self, word: str) -> Where:
         if not self.takes(word):
             return ()
-        found = [self.condition()]
+        conditions = [self.condition()]
         while self.takes("and"):
-            found.append(self.condition())
-        return tuple(found)
+            conditions.append(self.condition())
+        return tuple(conditions)
 
     def by(self) -> tuple[str, ...]:
         return self.columns() if self.takes("by") else ()
 
     def columns(self) -> tuple[str, ...]:
-        found = [self.column()]
+        columns = [self.column()]
         while self.takes(","):
-            found.append(self.column())
-        return tuple(found)
+            columns.append(self.column())
+        return tuple(columns)
 
     def condition(self) -> Condition:
         column = self.column()
@@ -210,9 +210,9 @@ class _Reader:
         )
 
     def takes(self, word: str) -> bool:
-        found = self.is_word(word)
-        self.at += found
-        return found
+        present = self.is_word(word)
+        self.at += present
+        return present
 
     def must(self, word: str) -> None:
         if not self.takes(word):
@@ -225,17 +225,15 @@ class _Reader:
 
 
 def value_of(token: Token) -> Value:
-    """A number where a word is one as Python writes it, else the text ("007" stays one): what that means, a
-    column decides.
-    """
+    """A number where a word is one as Python writes it, else the text ("007" stays one)."""
     if token.quoted or not _NUMBER.fullmatch(token.text) or len(token.text) > 40:
         return token.text
     for kind in (int, float):
         try:
-            found = kind(token.text)
+            value = kind(token.text)
         except ValueError:
             continue
-        return found if str(found) == token.text else token.text
+        return value if str(value) == token.text else token.text
     return token.text
 
 

@@ -1,6 +1,4 @@
-"""Joint: the table of some attributes, read off many copies of a clique tree at once, from the part of the
-tree that holds and joins them alone.
-"""
+"""Joint: the table of some attributes, read off many copies of a clique tree at once, by a part of it."""
 
 from __future__ import annotations
 
@@ -11,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from factored_mwem.domain.levels import View
-from factored_mwem.kernels.copies import joined, passed, summed
-from factored_mwem.model.clique_tree import CliqueTree, grid, split
+from factored_mwem.kernels.copies import CliqueMap, joined, passed, summed
+from factored_mwem.model.clique_tree import CliqueTree, grid, halves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class JointStep:
     """A clique to pass through on the way to the root.
 
     Its cells begin at `start`; (`head`, `tail`) add them up to `reduced` ones, all that the maps below tell
@@ -47,12 +45,11 @@ class Joint:
         self._tree, self._classes = tree, classes
         self._starts = np.concatenate([[0], np.cumsum(tree.cells)]).tolist()
         parent, homes = _subtree(tree, sorted(classes))
-        separators = {(c, p): s for c, p, s in tree.edges} | {(p, c): s for c, p, s in tree.edges}
-        self._steps: list[Step] = []
+        self._steps: list[JointStep] = []
         place: dict[int, int] = {}
         for k in reversed(parent):  # children come after their parents
-            sent = [(place[j], separators[j, k]) for j in parent if parent[j] == k]
-            up = separators[k, parent[k]] if parent[k] >= 0 else ()
+            sent = [(place[j], tree.separators[j, k]) for j in parent if parent[j] == k]
+            up = tree.separators[k, parent[k]] if parent[k] >= 0 else ()
             place[k] = len(self._steps)
             self._steps.append(self._step(k, [a for a in sorted(homes) if homes[a] == k], sent, up))
         self.order, self.shape = self._axes(len(self._steps) - 1)
@@ -67,29 +64,28 @@ class Joint:
             order, shape = order + more, shape + sizes
         return order, shape
 
-    def _step(self, k: int, own: Sequence[int], sent: Sequence[tuple[int, View]], up: View) -> Step:
+    def _step(self, k: int, own: Sequence[int], sent: Sequence[tuple[int, View]], up: View) -> JointStep:
         tree, levels = self._tree, self._tree.levels
         clique, cells = tree.cliques[k], 1
-        told = [np.zeros(int(levels.sizes[u]), dtype=np.int64) for u in clique]
+        strides = [np.zeros(int(levels.sizes[u]), dtype=np.int64) for u in clique]
         sizes = []
         for a in reversed(own):
             sizes.append((a, int(self._classes[a].max()) + 1))
-            told[clique.index(a)] += self._classes[a] * cells
+            strides[clique.index(a)] += self._classes[a] * cells
             cells *= sizes[-1][1]
-        rows = [s * cells + t for s, t in zip(tree.steps(k, up), told, strict=True)]
+        rows = [s * cells + t for s, t in zip(tree.steps(k, up), strides, strict=True)]
         maps = [rows, *(tree.steps(k, view) for _, view in sent)]
         kinds = [np.unique(np.stack(axes), axis=1, return_inverse=True) for axes in zip(*maps, strict=True)]
         steps, stride = list[np.ndarray](), 1
         for columns, inverse in reversed(kinds):
             steps.insert(0, inverse.reshape(-1).astype(np.int64) * stride)
             stride *= columns.shape[1]
-        at = split([int(levels.sizes[u]) for u in clique])
-        found = [grid([columns[i] for columns, _ in kinds]) for i in range(len(maps))]
+        grids = [grid([columns[i] for columns, _ in kinds]) for i in range(len(maps))]
         separator = levels.cells(up)
-        return Step(
-            self._starts[k], grid(steps[:at]), grid(steps[at:]), stride,
-            tuple((j, rows) for (j, _), rows in zip(sent, found[1:], strict=True)),
-            found[0], separator * cells, separator, tuple(sizes[::-1]),
+        return JointStep(
+            self._starts[k], *halves(steps), stride,
+            tuple((j, rows) for (j, _), rows in zip(sent, grids[1:], strict=True)),
+            grids[0], separator * cells, separator, tuple(sizes[::-1]),
         )  # fmt: skip
 
     def tables(self, beliefs: np.ndarray) -> np.ndarray:
@@ -100,28 +96,29 @@ class Joint:
             return np.concatenate(list(pool.map(self._tables, np.array_split(beliefs, 2))))
 
     def _tables(self, beliefs: np.ndarray) -> np.ndarray:
-        made: list[np.ndarray] = []
+        tables: list[np.ndarray] = []
         for step in self._steps:
-            made.append(self._passed(step, beliefs, made))
-        return made[-1].reshape(len(beliefs), *self.shape)
+            tables.append(self._passed(step, beliefs, tables))
+        return tables[-1].reshape(len(beliefs), *self.shape)
 
-    def _passed(self, step: Step, beliefs: np.ndarray, made: Sequence[np.ndarray]) -> np.ndarray:
+    def _passed(self, step: JointStep, beliefs: np.ndarray, made: Sequence[np.ndarray]) -> np.ndarray:
         """float64[copy, separator's cells, cells beyond]: given the separator, or at the root joint."""
         copies, none = len(beliefs), np.zeros(step.reduced, dtype=np.int64)
+        clique = CliqueMap(step.start, step.head, step.tail)
         *first, (sender, at) = step.senders or ((-1, none),)
-        given = made[sender] if sender >= 0 else np.ones((copies, 1, 1))
+        message = made[sender] if sender >= 0 else np.ones((copies, 1, 1))
         if not first:
-            left = np.zeros((copies, step.rows, given.shape[2]))
-            passed(beliefs, step.start, step.head, step.tail, given, at, step.row, left)
+            left = np.zeros((copies, step.rows, message.shape[2]))
+            passed(beliefs, clique, message, at, step.row, left)
         else:
             table = np.zeros((copies, step.reduced, 1))
-            summed(beliefs, step.start, step.head, step.tail, table[:, :, 0])
+            summed(beliefs, clique, table[:, :, 0])
             for sent, each in first:
                 wider = np.zeros((copies, step.reduced, table.shape[2] * made[sent].shape[2]))
                 joined(table, made[sent], each, np.arange(step.reduced), wider)
                 table = wider
-            left = np.zeros((copies, step.rows, table.shape[2] * given.shape[2]))
-            joined(table, given, at, step.row, left)
+            left = np.zeros((copies, step.rows, table.shape[2] * message.shape[2]))
+            joined(table, message, at, step.row, left)
         left = left.reshape(copies, step.separator, -1)
         if step is self._steps[-1]:
             return left
@@ -134,15 +131,11 @@ def _subtree(tree: CliqueTree, attributes: Sequence[int]) -> tuple[dict[int, int
     `attributes`): the subtree of fewest cells from a root that holds the first of them.
     """
     homes = {a: [k for k in tree.home[a] if tree.fixes(k, (a,))] for a in attributes}
-    neighbours: list[list[int]] = [[] for _ in tree.cliques]
-    for child, parent, _ in tree.edges:
-        neighbours[child].append(parent)
-        neighbours[parent].append(child)
     best: tuple[float, list[int], dict[int, int], dict[int, int]] | None = None
     for root in min(homes.values(), key=len):
         order, above = [root], {root: -1}
         for k in order:
-            for j in neighbours[k]:
+            for j in tree.neighbours[k]:
                 if j not in above:
                     above[j] = k
                     order.append(j)

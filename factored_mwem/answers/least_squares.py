@@ -3,8 +3,7 @@
 A query is *measured*, or follows linearly from what was, where noisy answers add up to it exactly whatever
 the table. The best such sum weighs every answer by its precision (generalised least squares, Aitken 1936):
 unbiased, and no trust in the model. Answers that hold more attributes than the query are summed over them
-first, which multiplies their variance by the cells that are summed; the noise of different cells stays
-independent.
+first, which multiplies their variance by the cells that are summed; cells' noises stay independent.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from factored_mwem.answers.linear import Linear
-from factored_mwem.answers.looks import Noisy
 from factored_mwem.answers.orthogonal import best
+from factored_mwem.answers.projections import Noisy
 from factored_mwem.answers.refined import refined
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers.terms import QueryTerms
 
 
-def least_squares(noisy: Noisy, terms: Terms) -> Linear | None:
-    """The queries from noisy answers alone, or None where these do not fix them all."""
+def least_squares(noisy: Noisy, terms: QueryTerms) -> Linear | None:
+    """The queries from noisy answers alone, or None if these do not fix them all."""
     terms = without_constants(terms)
     about = noisy.about(terms.support)
     closed = best(noisy, terms, about)
@@ -31,16 +30,16 @@ def least_squares(noisy: Noisy, terms: Terms) -> Linear | None:
     if mixed is None:
         return closed
     each = np.arange(terms.count)
-    return min((closed, mixed), key=lambda made: float(made.covariance(each, each).sum()))
+    return min((closed, mixed), key=lambda solution: float(solution.covariance(each, each).sum()))
 
 
-def _of_support(noisy: Noisy, index: int, terms: Terms) -> list[int]:
+def _of_support(noisy: Noisy, index: int, terms: QueryTerms) -> list[int]:
     """The variables at which a measurement holds attributes of the support."""
-    found = (noisy.variable(index, a) for a in terms.support)
-    return [v for v in found if v is not None]
+    variables = (noisy.variable(index, a) for a in terms.support)
+    return [v for v in variables if v is not None]
 
 
-def without_constants(terms: Terms) -> Terms:
+def without_constants(terms: QueryTerms) -> QueryTerms:
     """The same queries without attributes on which none puts a condition; constants go elsewhere."""
     scale, kept = np.ones(terms.count), []
     for j, own in enumerate(terms.weights):
@@ -53,4 +52,4 @@ def without_constants(terms: Terms) -> Terms:
     weights = tuple(
         terms.weights[j] * scale[:, None] if n == 0 else terms.weights[j] for n, j in enumerate(kept)
     )
-    return Terms(tuple(terms.support[j] for j in kept), weights, terms.count)
+    return QueryTerms(tuple(terms.support[j] for j in kept), weights, terms.count)

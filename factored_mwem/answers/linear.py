@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.answers.looks import Noisy
+from factored_mwem.answers.projections import Noisy
 
 MAX_INFLUENCES = 2**23
 """Weights of noisy answers that are written out at a time."""
@@ -64,23 +64,21 @@ class Linear(ABC):
         """float64[m]: the sum of h^4 sigma^4 over all noisy answers, h their weights in the sums of queries
         `rows: int64[m, n]` times `factors: float64[m, n]`.
         """
-        found = np.zeros(len(rows))
+        moments = np.zeros(len(rows))
         step = max(1, MAX_INFLUENCES // max(rows.shape[1] * self.width, 1))
         for at in range(0, len(rows), step):
             some = slice(at, at + step)
             for each in self.influences(rows[some].ravel().tolist()):
                 weights = each.weights.reshape(*rows[some].shape, -1)
                 mixed = np.einsum("mnw,mn->mw", weights, factors[some])
-                found[some] += each.summed * each.variance**2 * (mixed**4).sum(axis=1)
-        return found
+                moments[some] += each.summed * each.variance**2 * (mixed**4).sum(axis=1)
+        return moments
 
 
 def cross_covariance(one: Linear, i: Sequence[int], other: Linear, j: Sequence[int]) -> np.ndarray:
-    """float64[m]: of the errors of queries i[0], i[1], ... of one set and j[0], j[1], ... of another, which
-    may be about other attributes.
-    """
+    """float64[m]: of the errors of queries `i` of one set and `j` of another, maybe of other attributes."""
     theirs = {each.source: each for each in other.influences(j)}
-    found = np.zeros(len(i))
+    covariance = np.zeros(len(i))
     for mine in one.influences(i):
         if mine.source not in theirs:
             continue
@@ -98,5 +96,5 @@ def cross_covariance(one: Linear, i: Sequence[int], other: Linear, j: Sequence[i
         shared = 1.0  # answers that stand behind one pair of weights
         for a in mine.attributes:
             shared *= mine.weights.shape[1 + mine.attributes.index(a)] if a not in common else 1
-        found += inner * (yours.summed / shared) * mine.variance
-    return found
+        covariance += inner * (yours.summed / shared) * mine.variance
+    return covariance

@@ -20,8 +20,8 @@ import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.linear import Influence, Linear
-from factored_mwem.answers.looks import Noisy
-from factored_mwem.answers.terms import Terms, fixes, of_groups
+from factored_mwem.answers.projections import Noisy
+from factored_mwem.answers.terms import QueryTerms, fixes, of_groups
 from factored_mwem.domain.levels import View
 from factored_mwem.workload.residual_basis import question
 
@@ -30,11 +30,11 @@ MAX_ATTRIBUTES, MAX_PARTS = 12, 2**23
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Contribution:
     """Noisy answers about some of a query's axes, `table() -> float64[...]`, each the sum of `summed` of
     their source's, of noise of `variance`.
 
-    `questions`, for each axis: None where it is summed out, an array [answer, code] that asks contrasts of
+    `questions`, for each axis: None if it is summed out, an array [answer, code] that asks contrasts of
     its codes, "codes" where the answers are counts. `weight`: that of every answer.
     """
 
@@ -90,7 +90,7 @@ class Orthogonal(Linear):
     """
 
     def __init__(
-        self, noisy: Noisy, view: View, terms: Terms, parts: Sequence[Part], beside: np.ndarray
+        self, noisy: Noisy, view: View, terms: QueryTerms, parts: Sequence[Contribution], beside: np.ndarray
     ) -> None:
         """`terms`: the queries, by codes of `view`; `beside`: measurements of which the sum alone counts."""
         super().__init__(noisy)
@@ -100,13 +100,13 @@ class Orthogonal(Linear):
 
     def _precisions(self) -> np.ndarray:
         """float64[subset]: one over the variance of a part along a direction of unit length."""
-        found, none = np.zeros((2,) * len(self.view)), (0,) * len(self.view)
+        precisions, none = np.zeros((2,) * len(self.view)), (0,) * len(self.view)
         for part in self.parts:
-            found[part.inside] += part.precision(self.shape)
-        found[none] += self.noisy.of_sums(self.beside)[0] * math.prod(self.shape)
+            precisions[part.inside] += part.precision(self.shape)
+        precisions[none] += self.noisy.of_sums(self.beside)[0] * math.prod(self.shape)
         if self.noisy.total is not None:
-            found[none] = np.inf
-        return found
+            precisions[none] = np.inf
+        return precisions
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -145,17 +145,17 @@ class Orthogonal(Linear):
 
     def _norms(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """float64[..., subset]: the inner products of the parts of queries i and j."""
-        found = np.ones((*np.shape(i), 1))
+        norms = np.ones((*np.shape(i), 1))
         for w in self.terms.weights:
             mean, codes = w.mean(axis=1), w.shape[1]
             off = w - mean[:, None]
             flat = codes * mean[i] * mean[j]
             varied = np.einsum("...c,...c->...", off[i], off[j])
             varied = np.where(np.isclose(off, 0, atol=1e-12).all(axis=1)[i], 0.0, varied)
-            found = (found[..., None] * np.stack([flat, varied], axis=-1)[..., None, :]).reshape(
+            norms = (norms[..., None] * np.stack([flat, varied], axis=-1)[..., None, :]).reshape(
                 *np.shape(i), -1
             )
-        return found
+        return norms
 
     @property
     def width(self) -> int:
@@ -177,12 +177,12 @@ class Orthogonal(Linear):
         yield from self.of_sums(self.beside, tables.reshape(len(rows), -1).sum(axis=1))
 
 
-def best(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Orthogonal | None:
-    """Queries by the levels at which they come out with the least variance; None where nothing fixes them.
+def best(noisy: Noisy, terms: QueryTerms, about: Sequence[int]) -> Orthogonal | None:
+    """Queries by the levels at which they come out with the least variance; None if nothing fixes them.
 
     Which levels is decided by what was measured, not by what came out.
     """
-    found: list[tuple[float, Orthogonal]] = []
+    solutions: list[tuple[float, Orthogonal]] = []
     beside = noisy.beside(about)
     for view in _views(noisy, terms, about):
         weights = [of_groups(noisy.levels, v, w) for v, w in zip(view, terms.weights, strict=True)]
@@ -190,43 +190,48 @@ def best(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Orthogonal | None:
         size = max(math.prod(k + 1 for k in shape), terms.count << len(shape))
         if len(shape) > MAX_ATTRIBUTES or size > MAX_PARTS:
             continue
-        queries = Terms(terms.support, tuple(weights), terms.count)
-        made = Orthogonal(noisy, view, queries, list(_parts(noisy, view, about)), beside)
-        if not made.unknown():
+        queries = QueryTerms(terms.support, tuple(weights), terms.count)
+        solution = Orthogonal(noisy, view, queries, list(_parts(noisy, view, about)), beside)
+        if not solution.unknown():
             each = np.arange(terms.count)
-            found.append((float(made.covariance(each, each).sum()), made))
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+            solutions.append((float(solution.covariance(each, each).sum()), solution))
+    return min(solutions, key=lambda pair: pair[0])[1] if solutions else None
 
 
-def _views(noisy: Noisy, terms: Terms, about: Sequence[int]) -> list[View]:
-    """The levels to try: those of the measurements that hold all of the support, fixing all weights; of
-    residuals, the attributes as they are.
-    """
+def _views(noisy: Noisy, terms: QueryTerms, about: Sequence[int]) -> list[View]:
+    """The levels to try: those of measurements that fix all weights; of residuals, the attributes."""
     fixing = [
         {v for v in noisy.levels.chains[a] if fixes(noisy.levels, v, w)}
         for a, w in zip(terms.support, terms.weights, strict=True)
     ]
-    found: dict[View, None] = {}
+    views: dict[View, None] = {}
     for i in about:
         view = tuple(v for v in (noisy.variable(i, a) for a in terms.support) if v is not None)
         if len(view) == len(terms.support) and all(v in f for v, f in zip(view, fixing, strict=True)):
-            found[view] = None
+            views[view] = None
     if noisy.residuals or not terms.support:
-        found[terms.support] = None
-    return list(found)
+        views[terms.support] = None
+    return list(views)
 
 
-def _parts(noisy: Noisy, view: View, about: Sequence[int]) -> Iterator[Part]:
+def _parts(noisy: Noisy, view: View, about: Sequence[int]) -> Iterator[Contribution]:
     """All that is known at these levels; what a measurement has at another level is summed out."""
     for i in about:
-        look = noisy.look(i, (v for v in noisy.measured[i].positions if v in view))
-        questions = tuple("codes" if v in look.variables else None for v in view)
-        yield Part((i, 0), questions, 1.0, look.summed, float(noisy.variances[i]), partial(noisy.table, look))
+        projected = noisy.projected(i, (v for v in noisy.measured[i].positions if v in view))
+        questions = tuple("codes" if v in projected.variables else None for v in view)
+        yield Contribution(
+            (i, 0),
+            questions,
+            1.0,
+            projected.summed,
+            float(noisy.variances[i]),
+            partial(noisy.table, projected),
+        )
     for number in range(len(noisy.residuals)):
         yield from _of_residuals(noisy, number, view)
 
 
-def _of_residuals(noisy: Noisy, number: int, view: View) -> Iterator[Part]:
+def _of_residuals(noisy: Noisy, number: int, view: View) -> Iterator[Contribution]:
     """The residuals that say something of the view, which has attributes as they are."""
     measured, shape = noisy.residuals[number], noisy.levels.shape
     wide = [a for a, codes in enumerate(shape) if codes > 1]
@@ -243,13 +248,13 @@ def _of_residuals(noisy: Noisy, number: int, view: View) -> Iterator[Part]:
         table = partial(np.sum, answers, axis=axes, dtype=np.float64)
         questions: list[np.ndarray | str | None] = []
         for a in view:
-            asked = (
+            cells = (
                 "codes" if a in counted else question(shape[a], gaussian=gaussian) if a in subset else None
             )
-            questions.append(asked if a in subset else None)
+            questions.append(cells if a in subset else None)
         summed = math.prod(shape[a] for a in outside)
         source = (-1 - number, mask)
-        yield Part(source, tuple(questions), float(measured.weights[mask]), summed, variance, table)
+        yield Contribution(source, tuple(questions), float(measured.weights[mask]), summed, variance, table)
 
 
 def _answers(codes: int) -> int:

@@ -83,9 +83,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """The least value that at least a share of `at` of the records do not exceed, among those that meet
-    `where` and have a value there.
-    """
+    """The least value that a share of `at` of the records, where it is known, do not exceed."""
 
     column: str
     at: float

@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from factored_mwem.answers.linear import Influence, Linear
-from factored_mwem.answers.looks import Look, Noisy
-from factored_mwem.answers.terms import Terms, fixes
+from factored_mwem.answers.projections import Noisy, ProjectedMarginal
+from factored_mwem.answers.terms import QueryTerms, fixes
 from factored_mwem.domain.levels import Levels
 
 MAX_ATOMS = 400
@@ -30,12 +30,14 @@ TOLERANCE = 1e-6
 class Refined(Linear):
     """Queries over atoms, `atoms[j]: int64[code]` of the j-th attribute of the support."""
 
-    def __init__(self, noisy: Noisy, terms: Terms, atoms: Sequence[np.ndarray], about: Sequence[int]) -> None:
+    def __init__(
+        self, noisy: Noisy, terms: QueryTerms, atoms: Sequence[np.ndarray], about: Sequence[int]
+    ) -> None:
         super().__init__(noisy)
         self.support = terms.support
         self.atoms, self.shape = list(atoms), tuple(int(of.max()) + 1 for of in atoms)
         self._maps: dict[tuple[int, int | None], np.ndarray] = {}
-        self.looks = [self._look(i) for i in about]
+        self.projections = [self._look(i) for i in about]
         self._beside = noisy.beside(about)
         queries = np.ones((terms.count, 1))
         for of, weights in zip(atoms, terms.weights, strict=True):
@@ -45,15 +47,15 @@ class Refined(Linear):
         self.queries = queries
         self.unbiased = self._solve()
 
-    def _look(self, index: int) -> tuple[Look, tuple[int | None, ...]]:
-        """A measurement, and its variable of each attribute of the support; None where it is summed out."""
+    def _look(self, index: int) -> tuple[ProjectedMarginal, tuple[int | None, ...]]:
+        """A measurement, and its variable of each attribute of the support; None if it is summed out."""
         variables = [self.noisy.variable(index, a) for a in self.support]
         kept = tuple(v if self._map(j, v) is not None else None for j, v in enumerate(variables))
-        return self.noisy.look(index, kept), kept
+        return self.noisy.projected(index, kept), kept
 
     def _map(self, j: int, v: int | None) -> np.ndarray | None:
         """float64[atom, code of v]: what a noisy answer of each code counts in the normal equations' right
-        side, before precision; None where v crosses the atoms.
+        side, before precision; None if v crosses the atoms.
         """
         if v is None:
             return np.ones((self.shape[j], 1))
@@ -66,21 +68,19 @@ class Refined(Linear):
             elif not (both.sum(axis=1) == 1).all():
                 both = np.zeros((0, 0))
             self._maps[j, v] = both
-        found = self._maps[j, v]
-        return found if found.size else None
+        mapping = self._maps[j, v]
+        return mapping if mapping.size else None
 
     def _maps_of(self, kept: Sequence[int | None]) -> list[np.ndarray]:
         maps = [self._map(j, v) for j, v in enumerate(kept)]
         return [of for of in maps if of is not None]
 
     def _solve(self) -> bool:
-        """The queries' solutions g of A'WA g = q, constrained where the number of rows is public; whether
-        they are unbiased.
-        """
+        """The solutions g of A'WA g = q, constrained by a public total; whether they are unbiased."""
         cells = math.prod(self.shape)
         precisions: dict[tuple[int | None, ...], float] = {}
-        for look, kept in self.looks:
-            precisions[kept] = precisions.get(kept, 0.0) + look.precision
+        for projected, kept in self.projections:
+            precisions[kept] = precisions.get(kept, 0.0) + projected.precision
         normal = np.zeros((cells, cells))
         for kept, precision in precisions.items():
             designs = [of @ of.T for of in self._maps_of(kept)]
@@ -109,13 +109,13 @@ class Refined(Linear):
     def values(self) -> np.ndarray:
         """float64[k]"""
         right = np.zeros(self.shape)
-        for look, kept in self.looks:
-            table = self.noisy.table(look).reshape(
+        for projected, kept in self.projections:
+            table = self.noisy.table(projected).reshape(
                 [1 if v is None else int(self.noisy.levels.sizes[v]) for v in kept]
             )
             for j, of in enumerate(self._maps_of(kept)):
                 table = np.moveaxis(np.tensordot(table, of, axes=(j, 1)), -1, j)
-            right = right + look.precision * table
+            right = right + projected.precision * table
         right = right + self.noisy.of_sums(self._beside)[1]
         values = self.solutions @ right.ravel()
         if self.noisy.total is not None:
@@ -134,21 +134,21 @@ class Refined(Linear):
     def influences(self, rows: Sequence[int]) -> Iterator[Influence]:
         """The weights h = W A g of every noisy answer."""
         tables = self.solutions[list(rows)].reshape(len(rows), *self.shape)
-        for look, kept in self.looks:
+        for projected, kept in self.projections:
             weights = tables
             for j, of in enumerate(self._maps_of(kept)):
                 weights = np.moveaxis(np.tensordot(weights, of, axes=(j + 1, 0)), -1, j + 1)
             weights = weights.squeeze(axis=tuple(j + 1 for j, v in enumerate(kept) if v is None))
             axes = tuple(a for a, v in zip(self.support, kept, strict=True) if v is not None)
-            variance = float(self.noisy.variances[look.number])
-            yield Influence((look.number, 0), axes, weights * look.precision, look.summed, variance)
+            variance = float(self.noisy.variances[projected.number])
+            yield Influence(
+                (projected.number, 0), axes, weights * projected.precision, projected.summed, variance
+            )
         yield from self.of_sums(self._beside, tables.reshape(len(rows), -1).sum(axis=1))
 
 
-def refined(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Refined | None:
-    """Queries by all that was measured about their attributes; None where that is too much, or does not fix
-    them.
-    """
+def refined(noisy: Noisy, terms: QueryTerms, about: Sequence[int]) -> Refined | None:
+    """Queries by all that was measured about their attributes; None if too much, or not enough."""
     used = {a: {noisy.variable(i, a) for i in about} - {None} for a in terms.support}
     for apart in (_but_the_finest, _unfixing, _none):
         atoms = []
@@ -158,8 +158,8 @@ def refined(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Refined | None:
             kinds.append(np.unique(weights, axis=1, return_inverse=True)[1].ravel())
             atoms.append(np.unique(np.stack(kinds), axis=1, return_inverse=True)[1].ravel())
         if math.prod(int(of.max()) + 1 for of in atoms) <= MAX_ATOMS:
-            made = Refined(noisy, terms, atoms, about)
-            return made if made.unbiased else None
+            solution = Refined(noisy, terms, atoms, about)
+            return solution if solution.unbiased else None
     return None
 
 

@@ -15,28 +15,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from factored_mwem.answers.corrected import Correcting
+from factored_mwem.answers.bootstrap_fit import BootstrapFits
+from factored_mwem.answers.bootstrap_table import (
+    BootstrapTable,
+    Correcting,
+    bootstrap_table,
+    drawn_rows,
+    fluctuation,
+    generator,
+)
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.joint import Joint
-from factored_mwem.answers.refits import Refits
-from factored_mwem.answers.terms import Terms
-from factored_mwem.answers.worlds import World, drawn_rows, fluctuation, generator, world_of
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.forest import Forest
 
-COUNT = 100
-"""Replicates by default: an interval's width is then known to 7 % (standard error)."""
 MAX_TABLE, MAX_CELLS = 2**14, 2**22
 """Cells of a replicate's table that several queries are read off at once; of all tables made at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """What replicates are kept as, `B` of them made from `seed`: the numbers of records `totals: float64[B]`,
-    the parameters of each component `thetas: float32[B, parameters]`, and the rows of each attribute that
-    the table was drawn as, `codes: uint[B, row]`.
+    """What is kept of `B` replicates made from `seed`: the numbers of records `totals: float64[B]`, the
+    parameters of each component `thetas: float32[B, parameters]`, the table's rows `codes: uint[B, row]`.
     """
 
     seed: int
@@ -46,38 +49,38 @@ class Drawn:
 
 
 class Bootstrap:
-    """What makes replicates of `evidence` from a `seed`, up to `count`: the same for the same seed,
-    by any number of threads. InputError for a model that no likelihood was fitted to.
+    """What makes replicates of `evidence` from a `seed`, up to `count`: the same for the same seed, by any
+    number of threads. Raises InputError for a model that no likelihood was fitted to.
     """
 
     def __init__(self, evidence: Evidence, seed: int, count: int) -> None:
-        self._refits, self._drawing = Refits(evidence), Drawing(evidence.model)
+        self._fits, self._drawing = BootstrapFits(evidence), Drawing(evidence.model)
         self._evidence, self._seed, self._count = evidence, seed, count
         self._rows = drawn_rows(evidence.model.total, len(evidence.model.levels.shape), count)
 
-    def one(self, number: int) -> tuple[World, float, list[np.ndarray]]:
+    def one(self, number: int) -> tuple[BootstrapTable, float, list[np.ndarray]]:
         """(the table drawn, the number of records found of it, float32[parameters] of each component)."""
         rng = generator(self._seed, number)
-        world = world_of(self._drawing, self._evidence.model, self._rows, rng)
-        total, thetas = self._refits.of(world, rng)
-        return world, total, [theta.astype(np.float32) for theta in thetas]
+        table = bootstrap_table(self._drawing, self._evidence.model, self._rows, rng)
+        total, thetas = self._fits.of(table, rng)
+        return table, total, [theta.astype(np.float32) for theta in thetas]
 
     def all(self, told: Callable[[int], None] = lambda _: None) -> Drawn:
         """All of them, by two threads; `told(done)` is called after each."""
-        made = []
+        replicates = []
         with ThreadPoolExecutor(max_workers=2) as pool:
-            for found in pool.map(self.one, range(self._count)):
-                made.append(found)
-                told(len(made))
-        return drawn_of(self._seed, made)
+            for replicate in pool.map(self.one, range(self._count)):
+                replicates.append(replicate)
+                told(len(replicates))
+        return drawn_of(self._seed, replicates)
 
 
-def drawn_of(seed: int, made: Sequence[tuple[World, float, list[np.ndarray]]]) -> Drawn:
+def drawn_of(seed: int, made: Sequence[tuple[BootstrapTable, float, list[np.ndarray]]]) -> Drawn:
     """What is kept of replicates as `Bootstrap.one` makes them."""
-    thetas, codes = [found[2] for found in made], [found[0].codes for found in made]
+    thetas, codes = [replicate[2] for replicate in made], [replicate[0].codes for replicate in made]
     return Drawn(
         seed,
-        np.array([found[1] for found in made]),
+        np.array([replicate[1] for replicate in made]),
         [np.stack(each) for each in zip(*thetas, strict=True)],
         [np.stack(each) for each in zip(*codes, strict=True)],
     )
@@ -88,15 +91,15 @@ class Replicates:
 
     def __init__(self, evidence: Evidence, drawn: Drawn) -> None:
         self.evidence, self.drawn = evidence, drawn
-        self._refits = Refits(evidence)
+        self._fits = BootstrapFits(evidence)
         self._bare = Forest(evidence.model.levels, evidence.model.components, evidence.model.total)
         self._held: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.drawn.totals)
 
-    def errors(self, terms: Terms, population: bool) -> np.ndarray:
-        """float64[B, k]: each replicate's answers less the truth of its world, in records: what its table
+    def errors(self, terms: QueryTerms, population: bool) -> np.ndarray:
+        """float64[B, k]: each replicate's answers less the truth of its table, in records: what its table
         answers, or (`population`) what the model does that its table was drawn from.
         """
         whole = self.evidence.model
@@ -109,30 +112,32 @@ class Replicates:
     def forest(self, number: int, *, corrected: bool = True) -> Forest:
         """A replicate's model; `corrected` by what would have been measured beyond its trees."""
         model = self.evidence.model
-        parts = list(self._refits.components([thetas[number] for thetas in self.drawn.thetas]))
+        parts = list(self._fits.components([thetas[number] for thetas in self.drawn.thetas]))
         forest = Forest(model.levels, parts, float(self.drawn.totals[number]))
         views = tuple(range(len(model.levels.shape)))
         correcting = Correcting.of(self.evidence, views) if corrected else None
         if correcting is not None:
-            forest.correct(correcting.remeasured(self.world(number), self.drawn.seed, number))
+            forest.correct(correcting.remeasured(self.table(number), self.drawn.seed, number))
         return forest
 
-    def world(self, number: int) -> World:
+    def table(self, number: int) -> BootstrapTable:
         """The table that a replicate was made of."""
-        return World(self._bare.levels, [codes[number] for codes in self.drawn.codes], self._bare.total)
+        return BootstrapTable(
+            self._bare.levels, [codes[number] for codes in self.drawn.codes], self._bare.total
+        )
 
     def truths(self, number: int, views: Sequence[View]) -> list[np.ndarray]:
         """float64[cells] each: what a replicate's table answers, in records."""
-        world = self.world(number)
+        table = self.table(number)
         drawn, expected = self._bare.marginals(views), self.evidence.model.marginals(views)
-        return [world.counts(*each) for each in zip(views, drawn, expected, strict=True)]
+        return [table.counts(*each) for each in zip(views, drawn, expected, strict=True)]
 
     @property
     def rows(self) -> int:
         """Rows that stand for a replicate's table."""
         return int(self.drawn.codes[0].shape[1])
 
-    def answers(self, terms: Terms) -> np.ndarray:
+    def answers(self, terms: QueryTerms) -> np.ndarray:
         """float64[B, k]: the replicate models' answers, in records."""
         if not terms.support:
             return np.repeat(self.drawn.totals[:, None], terms.count, axis=1)
@@ -141,28 +146,30 @@ class Replicates:
             return self._by_parts(terms, self._read)
         return self._corrected(terms, correcting)
 
-    def _corrected(self, terms: Terms, correcting: Correcting) -> np.ndarray:
+    def _corrected(self, terms: QueryTerms, correcting: Correcting) -> np.ndarray:
         sizes = self._bare.levels.sizes
         whole = {a: np.arange(int(sizes[a])) for a in terms.support}
         many = max(1, MAX_CELLS // self._bare.levels.cells(terms.support))
-        cells, found = correcting.cells(), []
+        cells, answers = correcting.cells(), []
         for at in range(0, len(self), many):
             for b, table in enumerate(self._joint(whole, slice(at, at + many)), at):
-                measured = correcting.remeasured(self.world(b), self.drawn.seed, b)
-                found.append(terms.of_table(correcting.corrected(table, measured, cells)))
-        return np.array(found)
+                measured = correcting.remeasured(self.table(b), self.drawn.seed, b)
+                answers.append(terms.of_table(correcting.corrected(table, measured, cells)))
+        return np.array(answers)
 
-    def _by_parts(self, terms: Terms, ask: Callable[[Terms], np.ndarray]) -> np.ndarray:
+    def _by_parts(self, terms: QueryTerms, ask: Callable[[QueryTerms], np.ndarray]) -> np.ndarray:
         """`ask` of few enough terms at a time for their tables to be small."""
         kinds = [len(_classes(weights)[1][0]) for weights in terms.weights]
         if terms.count == 1 or float(np.prod(kinds, dtype=np.float64)) <= MAX_TABLE:
             return ask(terms)
         half = terms.count // 2
         parts = (slice(0, half), slice(half, terms.count))
-        some = [Terms(terms.support, tuple(w[at] for w in terms.weights), at.stop - at.start) for at in parts]
+        some = [
+            QueryTerms(terms.support, tuple(w[at] for w in terms.weights), at.stop - at.start) for at in parts
+        ]
         return np.concatenate([self._by_parts(each, ask) for each in some], axis=1)
 
-    def _read(self, terms: Terms) -> np.ndarray:
+    def _read(self, terms: QueryTerms) -> np.ndarray:
         kinds = [_classes(weights) for weights in terms.weights]
         tables = self._joint({a: of for a, (of, _) in zip(terms.support, kinds, strict=True)})
         return _weighed(tables, [weights for _, weights in kinds])
@@ -174,17 +181,17 @@ class Replicates:
             inside = {a: classes[a] for a in classes if a in part.attributes}
             if inside:
                 joint = Joint(part.tree, inside)
-                found = joint.tables(self._beliefs(i)[at])
-                found = found.reshape(len(found), *(1,) * len(order), *joint.shape)
-                tables = tables[(..., *(None,) * len(joint.shape))] * found
+                counts = joint.tables(self._beliefs(i)[at])
+                counts = counts.reshape(len(counts), *(1,) * len(order), *joint.shape)
+                tables = tables[(..., *(None,) * len(joint.shape))] * counts
                 order += joint.order
         return tables.transpose(0, *(1 + order.index(a) for a in classes))
 
-    def _counts(self, terms: Terms) -> np.ndarray:
+    def _counts(self, terms: QueryTerms) -> np.ndarray:
         """float64[B, k]: the answers of the rows drawn, in rows."""
         return self._by_parts(terms, self._count)
 
-    def _count(self, terms: Terms) -> np.ndarray:
+    def _count(self, terms: QueryTerms) -> np.ndarray:
         kinds = [_classes(weights) for weights in terms.weights]
         shape = [weights.shape[1] for _, weights in kinds]
         cells = np.zeros((len(self), self.rows), dtype=np.int32)
@@ -192,16 +199,16 @@ class Replicates:
         for a, (of, weights) in zip(terms.support, kinds, strict=True):
             cells *= weights.shape[1]
             cells += of.astype(np.int32)[self.drawn.codes[a]]
-        found = np.bincount(cells.ravel(), minlength=len(self) * int(np.prod(shape)))
-        return _weighed(found.reshape(len(self), *shape).astype(np.float64), [w for _, w in kinds])
+        counted = np.bincount(cells.ravel(), minlength=len(self) * int(np.prod(shape)))
+        return _weighed(counted.reshape(len(self), *shape).astype(np.float64), [w for _, w in kinds])
 
     def _beliefs(self, component: int) -> np.ndarray:
         """float32[B, cells]: the cliques of a component in every replicate."""
         if component not in self._held:
-            found = self._refits.beliefs(component, self.drawn.thetas[component])
-            if not np.isfinite(found.sum(dtype=np.float64)):  # of a stranger's file
+            beliefs = self._fits.beliefs(component, self.drawn.thetas[component])
+            if not np.isfinite(beliefs.sum(dtype=np.float64)):  # of a stranger's file
                 raise InputError("the replicates kept beside the model are damaged: remove that file")
-            self._held[component] = found
+            self._held[component] = beliefs
         return self._held[component]
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from factored_mwem.answers.query import Count, Cube, Mean, Quantile, Share, Single, Where
 from factored_mwem.answers.restriction import average_of_codes, share_of_codes, step_of
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened, some_names
-from factored_mwem.tables.labels import Label, labels_of
+from factored_mwem.tables.codes.decode import Label, labels_of
 
 MAX_GROUPS = 4096
 """In one answer."""
@@ -42,7 +42,7 @@ class Resolved:
     or out, so that the answer follows from counts of codes alone.
     """
 
-    terms: Terms
+    terms: QueryTerms
     kind: Literal["count", "ratio", "quantile"]
     columns: tuple[str, ...]
     groups: list[tuple[Label, ...]]
@@ -72,15 +72,15 @@ class _Weights:
 
     def where(self, conditions: Where) -> dict[int, np.ndarray]:
         """float64[codes] by attribute: conditions of one column are taken together."""
-        found: dict[int, np.ndarray] = {}
+        weights: dict[int, np.ndarray] = {}
         for column in dict.fromkeys(c.column for c in conditions):
             a, codes = self.source(column)
             shares = share_of_codes(self.domain[column], [c for c in conditions if c.column == column])
             if ((shares > 0) & (shares < 1)).any():
                 self.exact = False
                 self.notes[CUT.format(repr(shortened(column)))] = None
-            found[a] = found.get(a, 1.0) * shares[codes]
-        return found
+            weights[a] = weights.get(a, 1.0) * shares[codes]
+        return weights
 
     def groups(self, by: Sequence[str]) -> tuple[list[tuple[Label, ...]], dict[int, np.ndarray]]:
         """(the labels of each group, float64[group, codes] by attribute: 1 where a code lies in it)."""
@@ -91,15 +91,15 @@ class _Weights:
         check_groups(math.prod(sizes))
         labels = list(itertools.product(*(labels_of(self.domain[column]) for column in by)))
         cells = np.indices(sizes).reshape(len(sizes), math.prod(sizes))
-        found: dict[int, np.ndarray] = {}
+        weights: dict[int, np.ndarray] = {}
         for (a, codes), of_group in zip(sources, cells, strict=True):
             inside = (codes[None, :] == of_group[:, None]).astype(np.float64)
-            found[a] = found[a] * inside if a in found else inside
-        return labels, found
+            weights[a] = weights[a] * inside if a in weights else inside
+        return labels, weights
 
 
 def check_groups(count: int) -> None:
-    """InputError where an answer would have too many groups."""
+    """Raises InputError if an answer would have too many groups."""
     if count > MAX_GROUPS:
         raise InputError(
             f"an answer of {count:,} groups is too large; {MAX_GROUPS:,} is the most: name fewer columns"
@@ -112,7 +112,7 @@ def column_of(domain: Domain, name: str) -> None:
         raise InputError(f"no column {shortened(name)!r}; there are {some_names(domain.names)}")
 
 
-def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]]) -> Terms:
+def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]]) -> QueryTerms:
     """Queries over the same attributes, part after part: each has weights float64[codes] or float64[count,
     codes] by attribute, and how many queries it is.
     """
@@ -126,21 +126,19 @@ def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]])
     for a in support:
         rows = [np.broadcast_to(weights.get(a, np.ones(1)), (k, shape[a])) for weights, k in parts]
         stacked.append(np.ascontiguousarray(np.concatenate(rows)))
-    return Terms(support, tuple(stacked), count)
+    return QueryTerms(support, tuple(stacked), count)
 
 
 def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    found: dict[int, np.ndarray] = {}
+    product: dict[int, np.ndarray] = {}
     for weights in factors:
         for a, w in weights.items():
-            found[a] = found[a] * w if a in found else w
-    return found
+            product[a] = product[a] * w if a in product else w
+    return product
 
 
 def resolve(query: Single, domain: Domain) -> list[Resolved]:
-    """What a query asks of a domain, one for each of its marginals where it is a cube. InputError, in one
-    line, where it names what is not there.
-    """
+    """What a query asks of a domain, one for each marginal of a cube. Raises InputError."""
     if isinstance(query, Cube):
         return _cube(query, domain)
     weights = _Weights(domain)
@@ -149,20 +147,20 @@ def resolve(query: Single, domain: Domain) -> list[Resolved]:
     if isinstance(query, Count):
         terms = terms_of(domain, [(_times(groups, where), k)])
     elif isinstance(query, Share):
-        given = weights.where(query.given)
-        inside = given if not query.where else _times(groups, given)
-        parts = [(_times(groups, where, given), k), (inside, k)]
+        condition = weights.where(query.given)
+        inside = condition if not query.where else _times(groups, condition)
+        parts = [(_times(groups, where, condition), k), (inside, k)]
         terms = terms_of(domain, parts)
     elif isinstance(query, Mean):
         terms = _mean(query, weights, _times(groups, where), k)
     else:
         return [_quantile(query, weights, _times(groups, where), labels)]
     kind: Literal["count", "ratio"] = "count" if isinstance(query, Count) else "ratio"
-    made = Resolved(terms, kind, query.by, labels, tuple(weights.notes), weights.exact)
-    return [replace(made, proportion=isinstance(query, Share))]
+    resolved = Resolved(terms, kind, query.by, labels, tuple(weights.notes), weights.exact)
+    return [replace(resolved, proportion=isinstance(query, Share))]
 
 
-def _mean(query: Mean, weights: _Weights, inside: dict[int, np.ndarray], count: int) -> Terms:
+def _mean(query: Mean, weights: _Weights, inside: dict[int, np.ndarray], count: int) -> QueryTerms:
     a, codes = weights.source(query.column)
     values, has, exact = average_of_codes(weights.domain[query.column])
     if not exact:
@@ -217,12 +215,13 @@ def _cube(query: Cube, domain: Domain) -> list[Resolved]:
     for column in query.columns:
         column_of(domain, column)
     check_groups(math.prod(domain[column].size + 1 for column in query.columns))
-    found = []
+    cuboids = []
     for order in range(len(query.columns) + 1):
         for by in itertools.combinations(query.columns, order):
-            (made,) = resolve(Count(query.where, by), domain)
+            (counted,) = resolve(Count(query.where, by), domain)
             groups = [
-                tuple(group[by.index(c)] if c in by else ALL for c in query.columns) for group in made.groups
+                tuple(group[by.index(c)] if c in by else ALL for c in query.columns)
+                for group in counted.groups
             ]
-            found.append(replace(made, columns=query.columns, groups=groups))
-    return found
+            cuboids.append(replace(counted, columns=query.columns, groups=groups))
+    return cuboids

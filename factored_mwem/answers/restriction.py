@@ -1,5 +1,4 @@
-"""Restriction: what conditions on one column, together, make of each of its codes: the share of a code's rows
-that meet them.
+"""Restriction: conditions on one column, as the share of each code's rows that meet them all.
 
 Rows of a bin are taken as spread evenly over the values that it can hold, as synthetic rows are drawn.
 """
@@ -22,7 +21,7 @@ TRUE, FALSE = ("true", "yes"), ("false", "no")
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Limits:
     """Conditions on one column: from `low` to `high`, places among its values; each of `among`; none of
     `never`. Values are codes of a column of listed values and of texts beside bins, else places.
     """
@@ -35,7 +34,7 @@ class _Asked:
 
 def share_of_codes(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
     """float64[code]: the share of a code's rows that meet all the conditions, 0 or 1 but for bins that they
-    cut. InputError, in one line, for values that the column does not have.
+    cut. Raises InputError in one line for values that the column does not have.
     """
     shares = np.ones(attribute.size)
     present = [c for c in conditions if not isinstance(c, Missing)]
@@ -63,22 +62,22 @@ def _listed(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray
 
 def _holds(attribute: Attribute, condition: Condition) -> np.ndarray:
     """bool[code], for a column of listed values."""
-    found = np.zeros(attribute.size, dtype=bool)
+    held = np.zeros(attribute.size, dtype=bool)
     if isinstance(condition, OneOf) or (isinstance(condition, Compare) and condition.by in ("=", "!=")):
         values = condition.values if isinstance(condition, OneOf) else (condition.value,)
-        found[[listed_code(attribute, value) for value in values]] = True
+        held[[listed_code(attribute, value) for value in values]] = True
         negated = condition.negated if isinstance(condition, OneOf) else condition.by == "!="
-        return ~found if negated else found
+        return ~held if negated else held
     ranks = _ranks(attribute)
     assert isinstance(condition, Compare | Between)
     if isinstance(condition, Between):
         low, high = (_rank(attribute, ranks, value) for value in (condition.low, condition.high))
-        found[: len(ranks)] = (ranks >= low) & (ranks <= high)
-        return found
+        held[: len(ranks)] = (ranks >= low) & (ranks <= high)
+        return held
     place = _rank(attribute, ranks, condition.value)
     compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[condition.by]
-    found[: len(ranks)] = compare(ranks, place)
-    return found
+    held[: len(ranks)] = compare(ranks, place)
+    return held
 
 
 def _ranks(attribute: Attribute) -> np.ndarray:
@@ -134,19 +133,19 @@ def _number(value: Value) -> float | int | None:
 
 
 def place_of(attribute: Attribute, value: Value) -> float:
-    """A value's place among a column's, in the unit of its cuts; InputError where it is none of its type."""
+    """A value's place in the unit of its column's cuts; raises InputError if it is of another type."""
     moments = attribute.type in ("date", "datetime")
     try:
-        given = value if moments else _number(value)
+        place = value if moments else _number(value)
         if (
-            given is None
-            or isinstance(given, bool)
-            or (isinstance(given, float) and not math.isfinite(given))
+            place is None
+            or isinstance(place, bool)
+            or (isinstance(place, float) and not math.isfinite(place))
         ):
             raise ValueError
         if not moments and attribute.type == "integer":
-            return float(given)  # a threshold of an integer may lie between two
-        return attribute._scalar(given)
+            return float(place)  # a threshold of an integer may lie between two
+        return attribute._scalar(place)
     except ValueError:
         kind = {"date": "date such as 2024-01-31", "datetime": "moment such as 2024-01-31T12:00"}
         what = kind.get(attribute.type, "number")
@@ -157,7 +156,7 @@ def place_of(attribute: Attribute, value: Value) -> float:
 
 
 def step_of(attribute: Attribute) -> float | None:
-    """The distance of neighbouring values in the unit of the cuts; None where numbers have no grid."""
+    """The distance of neighbouring values in the unit of the cuts; None if numbers have no grid."""
     if attribute.type == "number":
         return None if attribute.decimals is None else 10.0**-attribute.decimals
     return float(STEPS.get(attribute.resolution or "", 1))
@@ -165,29 +164,29 @@ def step_of(attribute: Attribute) -> float | None:
 
 def _binned(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
     """float64[code] of a column with bins and special values: the share of each one's values."""
-    asked, texts = _Asked(), np.ones(len(attribute.sentinels))
+    limits, texts = _Limits(), np.ones(len(attribute.sentinels))
     for each in conditions:
-        texts *= _take(attribute, asked, each)
+        texts *= _take(attribute, limits, each)
     low, high = intervals(attribute)
     shares = np.zeros(attribute.size)
     for code in attribute.special_codes.tolist():
-        shares[code] = _point(asked, float(low[code]))
+        shares[code] = _point(limits, float(low[code]))
     for code in attribute.bin_codes.tolist():
-        shares[code] = _share_of_bin(attribute, asked, float(low[code]), float(high[code]))
+        shares[code] = _share_of_bin(attribute, limits, float(low[code]), float(high[code]))
     begin = len(attribute.cuts) - 1 + len(attribute.specials)
     shares[begin : begin + len(texts)] = texts
     return shares
 
 
-def _take(attribute: Attribute, asked: _Asked, condition: Condition) -> np.ndarray:
+def _take(attribute: Attribute, limits: _Limits, condition: Condition) -> np.ndarray:
     """Note a condition; float64[sentinel]: whether it holds of each text beside the bins."""
     texts = np.zeros(len(attribute.sentinels))
     if isinstance(condition, Between):
-        asked.over.append((place_of(attribute, condition.low), True))
-        asked.under.append((place_of(attribute, condition.high), True))
+        limits.over.append((place_of(attribute, condition.low), True))
+        limits.under.append((place_of(attribute, condition.high), True))
         return texts
     if isinstance(condition, Compare) and condition.by not in ("=", "!="):
-        bounds = asked.over if condition.by in (">", ">=") else asked.under
+        bounds = limits.over if condition.by in (">", ">=") else limits.under
         bounds.append((place_of(attribute, condition.value), "=" in condition.by))
         return texts
     assert isinstance(condition, OneOf | Compare)
@@ -200,53 +199,53 @@ def _take(attribute: Attribute, asked: _Asked, condition: Condition) -> np.ndarr
         else:
             places.add(place_of(attribute, value))
     if negated:
-        asked.never |= places
+        limits.never |= places
         return 1.0 - texts
-    asked.among.append(places)
+    limits.among.append(places)
     return texts
 
 
-def _point(asked: _Asked, value: float) -> bool:
-    """Whether one value meets what is asked."""
+def _point(limits: _Limits, value: float) -> bool:
+    """Whether one value meets the condition."""
     return (
-        all(value > bound or (closed and value == bound) for bound, closed in asked.over)
-        and all(value < bound or (closed and value == bound) for bound, closed in asked.under)
-        and all(value in values for values in asked.among)
-        and value not in asked.never
+        all(value > bound or (closed and value == bound) for bound, closed in limits.over)
+        and all(value < bound or (closed and value == bound) for bound, closed in limits.under)
+        and all(value in values for values in limits.among)
+        and value not in limits.never
     )
 
 
-def _share_of_bin(attribute: Attribute, asked: _Asked, low: float, high: float) -> float:
-    """Of the values of a bin from `low` to `high`, those that meet what is asked."""
+def _share_of_bin(attribute: Attribute, limits: _Limits, low: float, high: float) -> float:
+    """The share of a bin's values from `low` to `high` that meet the condition."""
     if low == high:
-        return float(_point(asked, low))
+        return float(_point(limits, low))
     step = step_of(attribute)
     specials = attribute.specials[(attribute.specials >= low) & (attribute.specials <= high)].tolist()
     if step is None:
-        if asked.among and any(low <= value <= high for value in asked.among[0]):
+        if limits.among and any(low <= value <= high for value in limits.among[0]):
             raise InputError(
                 f"no single number of {shortened(attribute.name)!r} has a count of its own; ask for a range"
             )
-        if asked.among:
+        if limits.among:
             return 0.0
-        first = max([low, *(bound for bound, _ in asked.over)])
-        last = min([high, *(bound for bound, _ in asked.under)])
+        first = max([low, *(bound for bound, _ in limits.over)])
+        last = min([high, *(bound for bound, _ in limits.under)])
         return max(last - first, 0.0) / (high - low)
     ranks = _Ranks(low, step, round((high - low) / step))
     taken = ranks.inside(specials)
-    if asked.among:
+    if limits.among:
         kept = {
             rank
-            for rank, value in ranks.inside(set.intersection(*asked.among)).items()
-            if _point(asked, value)
+            for rank, value in ranks.inside(set.intersection(*limits.among)).items()
+            if _point(limits, value)
         }
     else:
         first, last = 0, ranks.last
-        for bound, closed in asked.over:
+        for bound, closed in limits.over:
             first = max(first, ranks.after(bound, closed=closed))
-        for bound, closed in asked.under:
+        for bound, closed in limits.under:
             last = min(last, ranks.after(bound, closed=not closed) - 1)
-        out = {rank for rank in {*taken, *ranks.inside(asked.never)} if first <= rank <= last}
+        out = {rank for rank in {*taken, *ranks.inside(limits.never)} if first <= rank <= last}
         return max(last - first + 1 - len(out), 0) / max(ranks.last + 1 - len(taken), 1)
     return len(kept - taken.keys()) / max(ranks.last + 1 - len(taken), 1)
 
@@ -260,12 +259,12 @@ class _Ranks(NamedTuple):
 
     def inside(self, values: Iterable[float]) -> dict[int, float]:
         """The values that lie on a step of the bin, by rank."""
-        found = {}
+        shares = {}
         for value in values:
             at = (value - self.low) / self.step
             if -0.5 < at < self.last + 0.5 and abs(at - round(at)) < 1e-6:
-                found[round(at)] = value
-        return found
+                shares[round(at)] = value
+        return shares
 
     def after(self, bound: float, *, closed: bool) -> int:
         """The first rank at a bound or, unless `closed`, above it."""
@@ -275,7 +274,7 @@ class _Ranks(NamedTuple):
 
 def average_of_codes(attribute: Attribute) -> tuple[np.ndarray, np.ndarray, bool]:
     """(float64[code]: a row's value on average, bool[code]: whether it has one, whether each code has a value
-    of its own). InputError for a column that has no mean.
+    of its own). Raises InputError for a column that has no mean.
     """
     values, has = np.zeros(attribute.size), np.zeros(attribute.size, dtype=bool)
     if attribute.type == "boolean":

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from factored_mwem.answers.contraction import contracted
-from factored_mwem.domain.levels import Levels
-from factored_mwem.model.forest import Forest
+from factored_mwem.domain.levels import Levels, View
+from factored_mwem.errors import ResourceError
+from factored_mwem.kernels.dense import FLOOR
+from factored_mwem.model.forest import Component, Forest
 
 MAX_CELLS = 2**20
 """Of a joint table: beyond, messages are passed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
+class QueryTerms:
     """`k` queries over the same attributes: query i sums over all records the product of
     `weights[j][i, code]` over the attributes `support[j]`, ascending positions in the modelled domain.
 
@@ -46,7 +48,7 @@ class Terms:
         return table[tuple(row_of for _, row_of in distinct)]
 
     def of_forest(self, forest: Forest) -> np.ndarray:
-        """float64[k]: the model's answers, in records. ResourceError where that takes too long.
+        """float64[k]: the model's answers, in records. Raises ResourceError if that takes too long.
 
         Attributes are taken at the coarsest level that tells their weights apart; as they are, where there
         are corrections, which may be finer. Their joint table is made where it has up to MAX_CELLS cells,
@@ -64,7 +66,7 @@ class Terms:
             weights.append(of_groups(levels, v, own))
         if levels.cells(view) <= MAX_CELLS:
             table = forest.marginal(tuple(view)).reshape([int(levels.sizes[v]) for v in view])
-            return Terms(self.support, tuple(weights), self.count).of_table(table)
+            return QueryTerms(self.support, tuple(weights), self.count).of_table(table)
         return contracted(forest, dict(zip(view, weights, strict=True)), self.count)
 
     def of_rows(self, codes: np.ndarray) -> np.ndarray:
@@ -99,6 +101,76 @@ def fixes(levels: Levels, v: int, weights: np.ndarray) -> bool:
 
 def of_groups(levels: Levels, v: int, weights: np.ndarray) -> np.ndarray:
     """float64[k, codes of v]: the weight of each group, that of its last code."""
-    found = np.zeros((len(weights), int(levels.sizes[v])))
-    found[:, levels.groups[v]] = weights
-    return found
+    spread = np.zeros((len(weights), int(levels.sizes[v])))
+    spread[:, levels.groups[v]] = weights
+    return spread
+
+
+AT_ONCE = 2**22
+"""Cells of a clique times queries that are held at a time."""
+MAX_WORK = 2**30
+"""Cells of all cliques that are passed times queries: about ten seconds."""
+
+
+def contracted(forest: Forest, weights: Mapping[int, np.ndarray], count: int) -> np.ndarray:
+    """float64[count]: the answers, in records, of products of `weights[v]: float64[count, codes of variable
+    v]`, one variable an attribute, without corrections. Raises ResourceError if that takes too long.
+    """
+    by_part: dict[int, list[int]] = {}
+    for v in weights:
+        by_part.setdefault(int(forest.part_of[forest.levels.attribute[v]]), []).append(v)
+    parts = {forest.components_by_id[id_]: own for id_, own in by_part.items()}
+    work = count * sum(sum(part.tree.cells) for part in parts)
+    if work > MAX_WORK:
+        raise ResourceError(
+            f"{count:,} counts over so many columns take {work:,} steps on this model, more than "
+            f"{MAX_WORK:,}; name fewer columns, or fewer after `by`"
+        )
+    answers = np.full(count, float(forest.total))
+    for part, own in parts.items():
+        step = max(1, AT_ONCE // max(part.tree.cells))
+        for at in range(0, count, step):
+            some = slice(at, at + step)
+            answers[some] *= _share(part, {v: weights[v][some] for v in own})
+    return answers
+
+
+def _share(part: Component, weights: Mapping[int, np.ndarray]) -> np.ndarray:
+    """float64[query]: the mean of a product of weights over one component."""
+    tree, held = part.tree, dict[int, list[int]]()
+    for v in weights:
+        home = tree.clique_of((v,))
+        assert home is not None, "a variable lies in no clique"
+        held.setdefault(home, []).append(v)
+    messages: dict[int, list[tuple[View, np.ndarray]]] = {}
+    for child, parent, separator in reversed(tree.edges):
+        if child not in held and child not in messages:
+            continue  # nothing beyond it is asked: its message is 1
+        table = _weighed(part, child, held.get(child, []), weights, messages.pop(child, []))
+        at, cells = _index(part, child, separator), tree.levels.cells(separator)
+        mass = np.maximum(np.bincount(at, part.table(child), minlength=cells), FLOOR)
+        sums = np.stack([np.bincount(at, row, minlength=cells) for row in table])
+        messages.setdefault(parent, []).append((separator, sums / mass))
+    return _weighed(part, 0, held.get(0, []), weights, messages.get(0, [])).sum(axis=1)
+
+
+def _weighed(
+    part: Component,
+    clique: int,
+    held: list[int],
+    weights: Mapping[int, np.ndarray],
+    messages: list[tuple[View, np.ndarray]],
+) -> np.ndarray:
+    """float64[query, cell]: a clique's table times the weights and messages that come in."""
+    table = part.table(clique)[None]
+    for v in held:
+        table = table * weights[v][:, _index(part, clique, (v,))]
+    for separator, message in messages:
+        table = table * message[:, _index(part, clique, separator)]
+    return table
+
+
+def _index(part: Component, clique: int, view: View) -> np.ndarray:
+    """int64[cell of the clique]: its cell of the view."""
+    head, tail = part.tree.index(clique, view)
+    return (head[:, None] + tail[None, :]).ravel()

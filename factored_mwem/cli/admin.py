@@ -1,4 +1,4 @@
-"""The smaller commands of the command line: domain and workload files, and ledgers."""
+"""The smaller commands: domain and workload files, and ledgers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import Json, Tables, takes
+from factored_mwem.cli.options import Json, Overwrite, Tables, option, output_option, takes
 from factored_mwem.cli.panels import OWNER, App
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
@@ -29,9 +29,9 @@ def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
     from factored_mwem.cli.drafts import draft_text, drafted, warn
 
-    found = drafted(source_of(table), settings)
-    print(draft_text(found), end="")
-    warn(found)
+    domain = drafted(source_of(table), settings)
+    print(draft_text(domain), end="")
+    warn(domain)
 
 
 @domain_app.command("learn")
@@ -40,18 +40,9 @@ def domain_learn(
     table: Tables,
     settings: ReleaseSettings,
     output: Annotated[
-        Optional[str],
-        typer.Option(
-            "-o",
-            "--output",
-            help="Domain file.  [default: NAME.domain.json beside the table]",
-            rich_help_panel=Group.OUTPUT.panel,
-        ),
+        Optional[str], output_option("Domain file.  [default: NAME.domain.json beside the table]")
     ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace an existing file.", rich_help_panel=Group.OUTPUT.panel),
-    ] = False,
+    overwrite: Overwrite = False,
     json_only: Json = False,
 ) -> None:
     """Learn a domain once, under differential privacy: releases under it pay nothing for it, and all have the
@@ -61,12 +52,14 @@ def domain_learn(
     from factored_mwem.cli import jobs as job
 
     chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
-    made, facts = job.learn(source_of(table), chosen)
+    learnt, facts = job.learn(source_of(table), chosen)
     if console.for_scripts(json_only):
         print(json.dumps(facts), flush=True)
     if not json_only:
-        fates = {name: (console.kind_in_words(made.domain[name]), *fate) for name, fate in made.fates.items()}
-        first = f"learnt for epsilon {made.spent_epsilon:.6g}: {console.piece(facts['domain'])}"
+        fates = {
+            name: (console.kind_in_words(learnt.domain[name]), *fate) for name, fate in learnt.fates.items()
+        }
+        first = f"learnt for epsilon {learnt.spent_epsilon:.6g}: {console.piece(facts['domain'])}"
         console.say("\n".join([first, *console.fates_text(fates)]))
 
 
@@ -91,8 +84,8 @@ def ledger_init(
     ledger: LedgerPlace,
     journals: Annotated[
         Optional[Path],
-        typer.Option(
-            help="For a database: folder of the journals, which every worker has under this path.  "
+        option(
+            "For a database: folder of the journals, which every worker has under this path.  "
             "[default: in the database]"
         ),
     ] = None,
@@ -103,37 +96,32 @@ def ledger_init(
     from factored_mwem.ledger.opening import create_ledger
 
     name = create_ledger(ledger, journals).name
-    said = f"{console.piece(name)} is there, with no dataset in it; next: fmwem ledger add"
-    console.closing({"ledger": name}, said, as_json=json_only)
+    message = f"{console.piece(name)} is there, with no dataset in it; next: fmwem ledger add"
+    console.closing({"ledger": name}, message, as_json=json_only)
 
 
 @ledger_app.command("add")
 def ledger_add(
     ledger: LedgerPlace,
     dataset: Annotated[
-        str,
-        typer.Option(help="Name for the table. It is shown to everybody, so it must hold nothing private."),
+        str, option("Name for the table. It is shown to everybody, so it must hold nothing private.")
     ],
-    epsilon: Annotated[Optional[float], typer.Option(help="What all releases together may cost.")] = None,
-    delta: Annotated[float, typer.Option(help="With it; 0 admits pure releases only.")] = 1e-9,
+    epsilon: Annotated[Optional[float], option("Epsilon that all releases together may cost.")] = None,
+    delta: Annotated[float, option("Delta of that cap; 0 admits pure releases only.")] = 1e-9,
     rho: Annotated[
-        Optional[float], typer.Option(help="A cap in zero-concentrated privacy, in place of --epsilon.")
+        Optional[float], option("A cap in zero-concentrated privacy, in place of --epsilon.")
     ] = None,
     neighbours: Annotated[
         str,
-        typer.Option(
-            metavar=f"[{'|'.join(Neighbours)}]",
-            help="add-remove or replace: what every release must protect.",
+        option(
+            "add-remove or replace: what every release must protect.", metavar=f"[{'|'.join(Neighbours)}]"
         ),
     ] = "add-remove",
-    contributions: Annotated[
-        int, typer.Option(help="Most rows of one person that every release must protect.")
-    ] = 1,
+    contributions: Annotated[int, option("Most rows of one person that every release must protect.")] = 1,
     privacy_id: Annotated[
         Optional[str],
-        typer.Option(
-            help="Column that names the person: releases by it may keep fewer rows of each than "
-            "--contributions."
+        option(
+            "Column that names the person: releases by it may keep fewer rows of each than --contributions."
         ),
     ] = None,
     json_only: Json = False,
@@ -141,21 +129,20 @@ def ledger_add(
     """Put a dataset on the books. Its cap is set once."""
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.cli import console
-    from factored_mwem.ledger.journals import refuse_older
     from factored_mwem.ledger.opening import open_ledger
 
     if neighbours not in list(Neighbours):
         raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
     books = open_ledger(ledger)
-    refuse_older(books)  # what is entered in an old copy is lost when the newest one is put back
+    books.refuse_older()  # what is entered in an old copy is lost when the newest one is put back
     books.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
-    said = f"{console.piece(repr(dataset))} is in {console.piece(books.name)}; its cap is set"
-    console.closing({"ledger": books.name, "dataset": dataset}, said, as_json=json_only)
+    message = f"{console.piece(repr(dataset))} is in {console.piece(books.name)}; its cap is set"
+    console.closing({"ledger": books.name, "dataset": dataset}, message, as_json=json_only)
 
 
 @ledger_app.command("show")
 def ledger_show(
-    ledger: LedgerPlace, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
+    ledger: LedgerPlace, as_json: Annotated[bool, option("The same as JSON.", "--json")] = False
 ) -> None:
     """What each dataset may cost, has cost, and has left."""
     from factored_mwem.cli import console
@@ -180,15 +167,15 @@ def ledger_verify(
     ledger: LedgerPlace,
     manifests: Annotated[
         Optional[list[Path]],
-        typer.Argument(metavar="[MANIFEST]...", help="Manifests of releases that it must know."),
+        typer.Argument(metavar="[MANIFEST]...", help="Manifests of releases that must be in the ledger."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    as_json: Annotated[bool, option("The same as JSON.", "--json")] = False,
 ) -> None:
-    """Recompute the chain and the costs of all releases. Names what does not fit, then with exit code 2; an
+    """Recompute the chain and the costs of all releases. Names what does not agree, then with exit code 2; an
     older copy of the ledger, too.
     """
     from factored_mwem.cli import console
-    from factored_mwem.pipeline.manifest_check import check_books
+    from factored_mwem.pipeline.record.manifest_check import check_books
 
     check = check_books(ledger, manifests or ())
     print(json.dumps(check) if as_json else console.books_check_text(check))
@@ -198,13 +185,14 @@ def ledger_verify(
 
 @ledger_app.command("accept")
 def ledger_accept(ledger: LedgerPlace, json_only: Json = False) -> None:
-    """Say that a restored database holds the newest copy of the ledger, so that releases go on. What was
-    spent after that copy was made would be spent again. The chain keeps that it was said.
+    """Confirm that a restored database is the newest copy of the ledger, so that releases may go on. If it is
+    not, budget that was spent after the copy was made could be spent again. The ledger's chain records this
+    command.
     """
     from factored_mwem.cli import console
     from factored_mwem.ledger.opening import open_ledger
 
     books = open_ledger(ledger)
     books.accept()
-    said = f"{console.piece(books.name)} is accepted as it is; releases go on"
-    console.closing({"ledger": books.name, "accepted": True}, said, as_json=json_only)
+    message = f"{console.piece(books.name)} is accepted as it is; releases go on"
+    console.closing({"ledger": books.name, "accepted": True}, message, as_json=json_only)

@@ -1,14 +1,15 @@
-"""`fmwem answer`: what a saved model says to queries, with error bars."""
+"""`fmwem answer` and `fmwem sample`: what a saved model gives, for nothing."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
-from factored_mwem.cli.options import Json
+from factored_mwem.cli.options import Json, option, output_option, takes
+from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
 
 
 def answer(
@@ -23,15 +24,14 @@ def answer(
         ),
     ],
     population: Annotated[
-        bool,
-        typer.Option("--population", help="Errors about those whom the rows are a sample of, too."),
+        bool, option("Add the error of sampling: the rows are a sample of a population.", "--population")
     ] = False,
     replicates: Annotated[
         int,
-        typer.Option(
-            min=2,
-            help="For what only the model answers: how many times the release is repeated on tables drawn "
+        option(
+            "For what only the model answers: how many times the release is repeated on tables drawn "
             "from the model. They are kept beside the model file, as MODEL.replicates.",
+            min=2,
         ),
     ] = 100,
     json_only: Json = False,
@@ -40,12 +40,35 @@ def answer(
     from factored_mwem.pipeline.progress import show_count
     from factored_mwem.pipeline.result import Release
 
-    made = Release.load(model)
+    release = Release.load(model)
     with show_count("repeating the release on drawn tables") as told:
-        found = [
-            made.answer(asked, population=population, replicates=replicates, told=told) for asked in query
+        answers = [
+            release.answer(asked, population=population, replicates=replicates, told=told) for asked in query
         ]
     if json_only:
-        print(json.dumps({"answers": [each.to_dict() for each in found]}))
+        print(json.dumps({"answers": [each.to_dict() for each in answers]}))
     else:
-        print("\n\n".join(each.text() for each in found))
+        print("\n\n".join(each.text() for each in answers))
+
+
+@takes(Group.SAMPLING)
+def sample(
+    model: Annotated[Path, typer.Argument(help="Model file that `fmwem release --model` wrote.")],
+    n: Annotated[int, option("Rows to draw.", "-n", "--rows", panel=Group.OUTPUT, min=0, max=CLI_MAX_ROWS)],
+    settings: ReleaseSettings,
+    output: Annotated[
+        Optional[str],
+        output_option(
+            "Output file, or a folder of Parquet parts if it ends in /; either may be a URI.  "
+            "[default: MODEL.sample.parquet]"
+        ),
+    ] = None,
+    json_only: Json = False,
+) -> None:
+    """Draw more rows from a saved model, at no privacy cost."""
+    from factored_mwem.cli import console
+    from factored_mwem.cli import jobs as job
+
+    facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)
+    message = f"{facts['rows']:,} rows in {console.piece(facts['output'])}; nothing was spent"
+    console.closing(facts, message, as_json=json_only)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -10,17 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import Json, Quiet, takes
+from factored_mwem.cli.inputs import domain_path, source_of, title
+from factored_mwem.cli.options import Json, Quiet, option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
+from factored_mwem.errors import BudgetExceeded, InputError, Stopped
 
 if TYPE_CHECKING:
     from factored_mwem.domain.domain import Domain
-    from factored_mwem.interactive.session import Asking, Response
+    from factored_mwem.sessions.online.session import Asking, Response
 
 
 class AtPrompt(Exception):
-    """Somebody wants to leave, by ctrl-C, while nothing was under way."""
+    """Ctrl-C was pressed while no question was being answered."""
 
 
 PROMPT = "ask> "
@@ -32,85 +34,84 @@ SHOWN = 40
 @takes(Group.PRIVACY, Group.DOMAIN, Group.READING, Group.BOOKS)
 def ask(
     table: Annotated[
-        list[str],
-        typer.Option("--table", metavar="TABLE", help="The private table, as `fmwem release` takes it."),
+        list[str], option("The private table, as `fmwem release` takes it.", "--table", metavar="TABLE")
     ],
     settings: ReleaseSettings,
     model: Annotated[
         Optional[Path],
-        typer.Option(
-            help="Model file of a release, to begin with. Without one a session knows the domain alone."
-        ),
+        option("Model file of a release, to begin with. Without one a session knows the domain alone."),
     ] = None,
-    alpha: Annotated[
-        float, typer.Option(help="How far an answer may be off, as a share of the records.")
-    ] = 0.01,
-    beta: Annotated[float, typer.Option(help="How often one may be off by more.")] = 0.001,
+    alpha: Annotated[float, option("How far an answer may be off, as a share of the records.")] = 0.01,
+    beta: Annotated[float, option("Probability that an answer is off by more.")] = 0.001,
     queries: Annotated[
         Optional[Path],
-        typer.Option(help="File with a query a line; - for standard input.  [default: standard input]"),
+        option("File with one query on each line; - for standard input.  [default: standard input]"),
     ] = None,
     save: Annotated[
-        Optional[str],
-        typer.Option(help="Where the model goes that the answers have made better, for sample and answer."),
+        Optional[str], option("Where to save the model, improved by the answers, for sample and answer.")
     ] = None,
     statement: Annotated[
         Optional[str],
-        typer.Option(help="Where the statement of the session goes: its promise, and every charge."),
+        option(
+            "Where the record of the session goes: its promise, and every charge.  [default: "
+            "NAME.ask.manifest.json]"
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Annotated[bool, option("Replace an existing file.", "--overwrite")] = False,
     json_only: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Answer questions about the private table, within alpha of the truth, from a budget that is reserved at
-    the beginning. What the model knows well enough costs a test, many of which share one charge; the rest is
-    measured, and makes the model better. Ends with the input, `quit` or ctrl-D.
+    the beginning. Questions that the model answers well enough cost only a test, and many tests share one
+    charge; the others are measured, which improves the model. Ends with the input, `quit` or ctrl-D.
 
     A question is a count, such as "count where age >= 40 and sex = Male by education"; see `fmwem guide ask`.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli.jobs import check_paths
-    from factored_mwem.errors import BudgetExceeded, Stopped
-    from factored_mwem.files import IfExists
-    from factored_mwem.interactive.asking import asking
-    from factored_mwem.ledger.run import Booking
-    from factored_mwem.tables.targets import target_of, write_text
+    from factored_mwem.cli.jobs import check_files
+    from factored_mwem.files.files import IfExists
+    from factored_mwem.pipeline.publication import Publication
+    from factored_mwem.sessions.online.asking import AskRequest, asked
+    from factored_mwem.sessions.online.session import NOTHING_TO_SAVE
+    from factored_mwem.tables.outputs.release_files import RecordFiles
+    from factored_mwem.tables.outputs.targets import target_of
 
-    given = source_of(table)
-    targets = [target_of(place) for place in (save, statement) if place]
-    check_paths(targets, _read(given, model, queries, settings))
-    for target in targets:
-        target.check(IfExists(overwrite))
-    written = _written(queries, given)
-    begin = asking(
-        given,
+    source = source_of(table)
+    saved = target_of(save) if save else None
+    files = RecordFiles(target_of(statement or f"{title(source)}.ask.manifest.json"), saved)
+    check_files(files.all, source, settings, model, queries, settings.domain)
+    written = _written(queries, source)
+    request = AskRequest.of(
+        source,
         model,
         settings.policy,
-        domain=_domain(given, model, settings),
+        domain=settings.domain if model is not None else domain_path(source, settings.domain),
         columns=settings.columns,
         alpha=alpha,
         beta=beta,
-        booking=Booking(settings.ledger, settings.dataset, settings.run_id),
-        saves=save is not None,
-        check=lambda domain: _check(queries, written, domain),
     )
+    if save and request.made is None:
+        raise InputError(NOTHING_TO_SAVE)
+    _check(queries, written, request.domain)
+    place = Publication(files, IfExists(overwrite), settings.booking)
     people = not console.for_scripts(json_only)
     ended: BudgetExceeded | Stopped | None = None
-    with begin as session:
-        lines = iter(written) if written is not None else _heard()
-        if not (quiet or json_only):
-            console.say(_opening(session, beta))
-        try:
-            wrong = _converse(session, lines, people=people)
-        except (BudgetExceeded, AtPrompt) as error:  # what was answered stands, and the books hear its cost
-            ended, wrong = (Stopped(130) if isinstance(error, AtPrompt) else error), 0
-        if save:
-            session.save(save, overwrite=overwrite)
-        if statement:
-            text = session.statement().model_dump_json(indent=1) + "\n"
-            write_text(target_of(statement), text, IfExists(overwrite))
+    with request.spending.booked(settings.booking) as run, place.of(run):
+        with asked(request, run, resumable=settings.run_id is not None) as session:
+            lines = iter(written) if written is not None else _heard()
+            if not (quiet or json_only):
+                console.say(_opening(session, beta))
+            try:
+                wrong = _converse(session, lines, people=people)
+            except (BudgetExceeded, AtPrompt) as error:  # answers stand, and the books hear their cost
+                ended, wrong = (Stopped(130) if isinstance(error, AtPrompt) else error), 0
+        place.replacing()
+        if saved is not None:
+            with place.putting(saved):
+                session.save(saved, exists=place.exists)
+        stated = place.record(session.statement())
     if not (quiet or json_only):
-        console.say(_closing(session))
+        console.say("\n".join([_closing(session), *console.replaced_text(stated)]))
     if ended is not None:
         ended.budget_spent, ended.advice = session.spent > 0, "the session is closed; its answers stand"
         raise ended
@@ -118,28 +119,12 @@ def ask(
         raise typer.Exit(2)
 
 
-def _read(given: Any, model: Path | None, queries: Path | None, settings: ReleaseSettings) -> list[Any]:
-    """What is read: no output may lie there."""
-    from factored_mwem.cli.inputs import addresses, read_paths
-
-    ledger = None if settings.ledger is None else settings.ledger.path
-    return [*read_paths(given), *addresses(given), model, queries, settings.domain, ledger]
-
-
-def _domain(given: Any, model: Path | None, settings: ReleaseSettings) -> Path | None:
-    """The domain file of a session that begins without a model."""
-    from factored_mwem.cli.inputs import domain_path
-
-    return settings.domain if model is not None else domain_path(given, settings.domain)
-
-
 def _written(queries: Path | None, table: Any) -> list[str] | None:
-    """The lines of a file of queries; None where they come one by one. InputError where it is no text, or
+    """The lines of a file of queries; None if they come one by one. Raises InputError if it is no text, or
     where the table comes from where they would.
     """
-    from factored_mwem.errors import InputError
-    from factored_mwem.files import read_text
-    from factored_mwem.tables.piped import STANDARD_INPUT
+    from factored_mwem.files.files import read_text
+    from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 
     if queries is None or str(queries) == STANDARD_INPUT:
         if str(table) == STANDARD_INPUT:
@@ -153,53 +138,52 @@ def _written(queries: Path | None, table: Any) -> list[str] | None:
 
 
 def _check(queries: Path | None, written: list[str] | None, domain: Domain) -> None:
-    """InputError where a line of a file is no query: before anything is spent."""
-    from factored_mwem.errors import InputError
-    from factored_mwem.interactive.question import Question
+    """Raise InputError, before anything is spent, if a line of the file is not a query."""
+    from factored_mwem.sessions.online.question import CountQuestion
 
     for number, line in enumerate(written or (), start=1):
         try:
             if _asks(line):
-                Question.of(line, domain)
+                CountQuestion.of(line, domain)
         except InputError as error:
             raise InputError(f"{queries}, line {number}: {error}") from None
 
 
 def _heard() -> Iterator[str]:
-    """Lines of standard input, as they come."""
-    return _typed() if sys.stdin.isatty() else (line.strip() for line in sys.stdin)
-
-
-def _asks(line: str) -> bool:
-    """Whether a line is a query: empty ones, those that begin with # and `quit` are not."""
-    return bool(line) and not line.startswith("#") and line not in LEAVE
-
-
-def _typed() -> Iterator[str]:
-    """What a person types, with the lines before it at hand."""
-    import contextlib
-
-    from factored_mwem.errors import Stopped
-
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401 - gives `input` a history, and is not there on every machine
+    """Lines of standard input, as they come. Raises AtPrompt if ctrl-C is pressed while one is waited for."""
+    lines = _typed() if sys.stdin.isatty() else (line.strip() for line in sys.stdin)
     while True:
         try:
-            line = input(PROMPT).strip()
-        except EOFError:
-            print(file=sys.stderr)
-            return
+            line = next(lines, None)
         except (KeyboardInterrupt, Stopped) as stopped:
             if getattr(stopped, "exit_code", 130) != 130:
                 raise
             raise AtPrompt from None
+        if line is None:
+            return
         yield line
 
 
+def _asks(line: str) -> bool:
+    """Whether a line is a query: not if it is empty, begins with #, or is `quit`."""
+    return bool(line) and not line.startswith("#") and line not in LEAVE
+
+
+def _typed() -> Iterator[str]:
+    """What a person types, with a history of earlier lines."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 - gives `input` a history, and is not there on every machine
+    while True:
+        try:
+            yield input(PROMPT).strip()
+        except EOFError:
+            print(file=sys.stderr)
+            return
+
+
 def _converse(session: Asking, lines: Iterator[str], *, people: bool) -> int:
-    """Answer line after line; how many were no queries. One typed in vain ends nothing."""
+    """Answer line after line; returns how many were not queries. Such a line does not end the session."""
     from factored_mwem.cli import console
-    from factored_mwem.errors import InputError
 
     wrong = 0
     for line in lines:
@@ -208,7 +192,7 @@ def _converse(session: Asking, lines: Iterator[str], *, people: bool) -> int:
         if not _asks(line):
             continue
         try:
-            told = session.answer(line)
+            reply = session.answer(line)
         except InputError as error:
             if people:
                 console.say(str(error))
@@ -216,14 +200,14 @@ def _converse(session: Asking, lines: Iterator[str], *, people: bool) -> int:
                 print(json.dumps({"query": line, "error": str(error)}), flush=True)
                 wrong += 1
             continue
-        print(answer_text(told) if people else json.dumps(told.to_dict()), flush=True)
+        print(answer_text(reply) if people else json.dumps(reply.to_dict()), flush=True)
     return wrong
 
 
 def answer_text(told: Response) -> str:
     """An answer for people."""
-    from factored_mwem.answers.answer import label_text
     from factored_mwem.cli.console import piece
+    from factored_mwem.tables.codes.decode import label_text
 
     about = f"({told.source}; spent epsilon {told.spent:.4g}, left {told.left:.4g})"
     within = f"within {told.bound:,.0f} records" if told.bound else "for certain"
@@ -248,8 +232,8 @@ def _opening(session: Asking, beta: float) -> str:
 
 def _closing(session: Asking) -> str:
     counts = session.counts
-    told = ", ".join(f"{count:,} {source}" for source, count in counts.items() if count)
+    sources = ", ".join(f"{count:,} {source}" for source, count in counts.items() if count)
     return (
-        f"{sum(counts.values()):,} answers{f' ({told})' if told else ''}; spent epsilon {session.spent:.6g}, "
-        f"left {session.left:.4g}"
+        f"{sum(counts.values()):,} answers{f' ({sources})' if sources else ''}; "
+        f"spent epsilon {session.spent:.6g}, left {session.left:.4g}"
     )

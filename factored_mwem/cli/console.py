@@ -19,12 +19,12 @@ from factored_mwem.pipeline.progress import measured, show_progress, visible
 
 if TYPE_CHECKING:
     from factored_mwem.domain.attribute import Attribute
-    from factored_mwem.mechanisms.result import Progress
-    from factored_mwem.pipeline.forecast import Forecast, LearningForecast
-    from factored_mwem.verifier.verify import Verified
+    from factored_mwem.owner.verifier.verify import Verified
+    from factored_mwem.pipeline.progress import Progress
+    from factored_mwem.pipeline.record.statement import Statement
 
 STARTED = time.monotonic()
-"""When a command was understood: what it took is counted from here."""
+"""When the command line was parsed: the running time is counted from here."""
 
 
 def stderr() -> Console:
@@ -36,19 +36,19 @@ def stderr() -> Console:
 
 
 def say(text: str) -> None:
-    """A message for people on stderr. That it is closed, full or lacks a letter ends no run."""
+    """A message for people on stderr. A closed, full or non-Unicode stderr does not end the run."""
     with contextlib.suppress(Exception):
         stderr().print(visible(text))
 
 
-def say_made(lines: Callable[[], Iterable[str]]) -> None:
-    """Lines for people that are yet to be made: what is complete does not fail because its summary does."""
+def say_made(lines: Iterable[str]) -> None:
+    """Print lines that are made one by one; a finished run does not fail because its summary does."""
     with contextlib.suppress(Exception):
-        say("\n".join(lines()))
+        say("\n".join(lines))
 
 
 def piece(text: object) -> str:
-    """A text out of anybody's file within a line of ours: its line breaks would begin lines of its own."""
+    """A text from anybody's file, for use inside a line: its line breaks are escaped."""
     return visible(str(text)).replace("\n", "\\n")
 
 
@@ -86,7 +86,7 @@ def line(step: Progress) -> str:
 
 
 def for_scripts(as_json: bool) -> bool:
-    """Whether stdout gets the line for scripts: not where a person looks at it, unless they asked."""
+    """Whether stdout gets the line for scripts: not on a terminal, unless --json asks for it."""
     return as_json or not sys.stdout.isatty()
 
 
@@ -103,61 +103,16 @@ def lined(word: str, lines: Iterable[Any]) -> list[str]:
     return [f"{word if i == 0 else '':12}{text}" for i, text in enumerate(lines)]
 
 
+def replaced_text(record: Statement) -> list[str]:
+    """The lines for a record that replaced an earlier one: budget was spent twice."""
+    if record.replaced is None:
+        return []
+    ledger = "" if record.chain_head else "; a ledger keeps count: `fmwem guide ledger`"
+    return [f"{record.replaced.in_words}{ledger}"]
+
+
 def rows_in_words(number: int) -> str:
     return "1 row" if number == 1 else f"{number} rows"
-
-
-def forecast_text(found: Forecast, rows: int, unit: str) -> str:
-    from factored_mwem.cli.certificate_text import planned_text  # which needs `piece`
-
-    sizes = ", ".join(f"{name} {size}" for name, size in list(found.attributes.items())[:30])
-    more = f", and {len(found.attributes) - 30} more" if len(found.attributes) > 30 else ""
-    cells = f"{found.cells:,}" if found.cells < 10**9 else f"about 10^{len(str(found.cells)) - 1}"
-    over = f"{found.left_out:,} exceed --max-cells and are left out; " if found.left_out else ""
-    if found.at_once:
-        plan = [
-            "plan        no rounds: the domain is small, all is measured at once; predicted error of a "
-            f"marginal {found.predicted_error:.3f} (0 to 2)"
-        ]
-    else:
-        most = "at most " if found.engine == "tree" else ""
-        plan = [
-            f"rounds      {most}{found.rounds} for a table of about {rows:,} rows (--assume-rows; a release "
-            "uses a noisy count)",
-            f"noise       first measurements: {found.initial_noise:.1f} a cell on average "
-            f"({found.initial_share:.0%} of the {unit} budget); "
-            f"chosen marginals: {found.round_noise:.1f} a cell"
-            + (" in the first rounds, less later" if most else ""),
-            *([f"sweep       then about {found.swept:,} small marginals at once"] if found.swept else []),
-        ]
-    lines = [
-        f"{len(found.attributes)} attributes (codes): {sizes}{more}",
-        f"domain      {cells} cells",
-        f"candidates  {found.candidates:,} marginals; {over}the largest has {found.largest_marginal:,} cells",
-        f"memory      at most about {found.memory_megabytes:,.0f} MB above the interpreter's own",
-        *plan,
-        *(f"certificate {line}" for line in planned_text(found.certificate)),
-        *([f"warning     {found.warning}"] if found.warning else []),
-        "no row was read and nothing was spent",
-    ]
-    return "\n".join(lines)
-
-
-def learning_text(found: LearningForecast, rows: int) -> str:
-    kinds = ", ".join(f"{name} {kind}" for name, kind in list(found.columns.items())[:30])
-    more = f", and {len(found.columns) - 30} more" if len(found.columns) > 30 else ""
-    text, number = found.thresholds
-    return "\n".join(
-        [
-            f"{len(found.columns)} columns (type): {kinds}{more}",
-            f"domain      none is declared: it will be learnt, for at most {found.discovery_share:.0%} of "
-            f"the budget with about {rows:,} rows (--assume-rows)",
-            f"values      of text are kept from about {text:,.0f} rows on, popular numbers and moments on "
-            f"their own from about {number:,.0f}; the rest of those in bins of about equal mass",
-            "then        single columns are measured, and rounds follow as with a declared domain",
-            "no row was read and nothing was spent",
-        ]
-    )
 
 
 def kind_in_words(attribute: Attribute) -> str:
@@ -207,13 +162,13 @@ def books_text(books: dict[str, Any]) -> str:
 
 def _entry(release: dict[str, Any]) -> str:
     """A release in the books, on one line."""
-    asked, unit = release["promised"], "epsilon" if "epsilon" in release else "rho"
-    whole = asked["epsilon"] is not None and asked["delta"] is not None
-    promise = f"({asked['epsilon']:g}, {asked['delta']:g})-DP, " if whole else ""
+    promised, unit = release["promised"], "epsilon" if "epsilon" in release else "rho"
+    whole = promised["epsilon"] is not None and promised["delta"] is not None
+    promise = f"({promised['epsilon']:g}, {promised['delta']:g})-DP, " if whole else ""
     cost = f"counts {unit} {release[unit]:.6g}"
     learnt = f", delta {release['delta']:.3g}" if release["delta"] else ""
     name = (f" run {piece(release['run_id'])}" if release["run_id"] else "") + (
-        f" by {piece(asked['privacy_id'])}" if asked["privacy_id"] else ""
+        f" by {piece(promised['privacy_id'])}" if promised["privacy_id"] else ""
     )
     entered = f"{piece(release['reserved_at'])}{name}"
     return f"  {release['number']:4} {release['state']:9} {promise}{cost}{learnt}  {entered}"
@@ -221,8 +176,7 @@ def _entry(release: dict[str, Any]) -> str:
 
 def books_check_text(check: dict[str, Any]) -> str:
     head = check["head"] if re.fullmatch("[0-9a-f]{64}", check["head"] or "") else "that is none"
-    empty = "no events yet" if not (check["datasets"] or check["problems"]) else "its chain has no events"
-    none = "no chain yet: what is entered next begins it" if check["ledger_version"] == 1 else empty
+    none = "no events yet" if not (check["datasets"] or check["problems"]) else "its chain has no events"
     chain = f"chain of {check['events']} events, head {head}" if check["events"] else none
     lines = [f"{piece(check['ledger'])}: {chain}"]
     for d in check["datasets"]:

@@ -18,7 +18,7 @@ REVIEW = (
 
 def drafted(table: Given, settings: ReleaseSettings) -> Domain:
     """NOT PRIVATE: a domain that reads the data, marked as a draft."""
-    from factored_mwem.tables.draft import draft
+    from factored_mwem.owner.draft import draft
 
     policy = settings.policy
     return draft(table, settings.columns, records=policy.records, dialect=policy.dialect)

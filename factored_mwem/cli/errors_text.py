@@ -13,11 +13,11 @@ from rich.text import Text
 from factored_mwem.cli.console import piece
 
 if TYPE_CHECKING:
-    from factored_mwem.pipeline.evaluate import Errors
-    from factored_mwem.pipeline.value_errors import ColumnErrors, Value
+    from factored_mwem.owner.evaluation.evaluate import Errors
+    from factored_mwem.owner.evaluation.value_errors import ColumnErrors, Value
 
 WIDTH = 110
-"""Where the output is no terminal."""
+"""Width if the output is not a terminal."""
 NARROWEST = 72
 """A narrower terminal breaks the lines itself."""
 LONGEST = 24

@@ -1,4 +1,4 @@
-"""Exits: whatever ends a command is one line, the documented exit code, and what became of the budget."""
+"""Exits: every command ends with one line, the documented exit code, and what budget was spent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import typer
 from factored_mwem.errors import COMPLETE, FmwemError, ResourceError, Stopped, told
 
 PATIENCE = 20.0
-"""Seconds that a signal has to do its work in before another counts."""
+"""Seconds after a signal in which another one is ignored."""
 
 
 def run(app: Callable[..., Any]) -> NoReturn:
@@ -40,11 +40,9 @@ def run(app: Callable[..., Any]) -> NoReturn:
         _drop_output()
         sys.exit(1)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            _fail(
-                error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json
-            )
-        _fail(error, "no space left on the disk; free some", 4, as_json)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _fail(error, "no space left on the disk; free some", 4, as_json)
+        _fail(error, _unexpected(error), 1, as_json)
     except Exception as error:  # noqa: BLE001 - the last line of defence
         # The text of an unknown error may quote the data, so it stays unsaid.
         shown = getattr(error, "format_message", None)
@@ -53,11 +51,11 @@ def run(app: Callable[..., Any]) -> NoReturn:
             sys.exit(2)
         if shown is not None:  # the command-line parser's own complaints: usage, exit code 2
             _fail(error, str(shown()) or "see --help", getattr(error, "exit_code", 2), as_json)
-        _fail(error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
+        _fail(error, _unexpected(error), 1, as_json)
 
 
 def _open_streams() -> None:
-    """Open what is closed: else the next file would take its number, and what is printed."""
+    """Open closed standard streams: else the next file gets their number, and what is printed."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -69,7 +67,7 @@ def _open_streams() -> None:
 
 
 def _listen() -> None:
-    """The first signal unwinds: temporary files go, the books are told. One soon after would disturb that."""
+    """The first signal unwinds the stack, which removes temporary files. A second would disturb that."""
     codes = {
         getattr(signal, name): code
         for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129))
@@ -88,7 +86,7 @@ def _listen() -> None:
 
 
 def unsaid(error: BaseException, facts: Mapping[str, Any]) -> BaseException:
-    """What kept a release of these facts from its last words, once its files were in place."""
+    """The error for a release whose files are in place, but whose output could not be printed."""
     ending: Any = Stopped(getattr(error, "exit_code", 130))
     if isinstance(error, OSError):
         ending = ResourceError("cannot write to standard output or standard error")
@@ -97,12 +95,13 @@ def unsaid(error: BaseException, facts: Mapping[str, Any]) -> BaseException:
     return ending
 
 
-def _place(error: BaseException) -> str:
-    """File and line of ours nearest to the failure: no values, unlike a traceback's message."""
+def _unexpected(error: BaseException) -> str:
+    """An error by its type, and the nearest line of ours: no values, unlike a traceback's message."""
     import traceback
 
     ours = [f for f in traceback.extract_tb(error.__traceback__) if "factored_mwem" in f.filename]
-    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown place"
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown place"
+    return f"unexpected {type(error).__name__} at {place}; please report it"
 
 
 def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoReturn:
@@ -114,36 +113,23 @@ def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoRet
 
 
 def _say(error: BaseException, message: str, code: int, as_json: bool) -> None:
-    """Errors of a release know whether budget was spent."""
+    """Print an error, with what is known of its budget: whether any was spent, and whether to try again."""
     known = told(error)
     spent, retryable = (getattr(known, fact, False) for fact in ("budget_spent", "retryable"))
     plain = "run the same command again" if retryable else "change what the message names, then run again"
     advice = getattr(known, "advice", None) or plain
     with contextlib.suppress(OSError):
         if as_json:
-            print(
-                json.dumps(
-                    {
-                        "error": message,
-                        "exit_code": code,
-                        "budget_spent": spent,
-                        "retryable": retryable,
-                        "advice": advice,
-                    }
-                ),
-                flush=True,
-            )
+            facts = {"error": message, "exit_code": code, "budget_spent": spent, "retryable": retryable}
+            print(json.dumps(facts | {"advice": advice}), flush=True)
     with contextlib.suppress(OSError):
-        print(
-            f"fmwem: {message}" + (f" (budget was spent; {advice})" if spent else ""),
-            file=sys.stderr,
-            flush=True,
-        )
+        more = f" (budget was spent; {advice})" if spent else ""
+        print(f"fmwem: {message}{more}", file=sys.stderr, flush=True)
     _drop_output()
 
 
 def _drop_output() -> None:
-    """Keep the interpreter from complaining of a full output on its way out, with a code of its own."""
+    """Keep the interpreter from ending with an exit code of its own because the output is full."""
     try:
         sys.stdout.flush()
     except OSError:

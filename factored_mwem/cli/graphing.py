@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated, Any, Optional
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from factored_mwem.cli.inputs import addresses, patterns, read_paths, source_of, title
-from factored_mwem.cli.options import Json, takes
+from factored_mwem.cli.inputs import source_of, title
+from factored_mwem.cli.options import Json, OverwriteAll, option, output_option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
+
+if TYPE_CHECKING:
+    from factored_mwem.sessions.graph.publish import PublishedGraph
 
 OUTPUT, PRIVACY, READING = Group.OUTPUT.panel, Group.PRIVACY.panel, Group.READING.panel
 
@@ -27,64 +32,60 @@ def graph(
     settings: ReleaseSettings,
     vertices: Annotated[
         str,
-        typer.Option(
-            metavar="N|FILE",
-            help="The public vertex set: a number, for 0 to N-1, or a file with a name a line. Edges with "
+        option(
+            "The public vertex set: a number, for 0 to N-1, or a file with a name a line. Edges with "
             "other vertices are left out.",
-            rich_help_panel=READING,
+            panel=READING,
+            metavar="N|FILE",
         ),
     ],
     columns: Annotated[
-        Optional[str],
-        typer.Option(
-            help="Columns of the two ends, as A,B.  [default: the first two]", rich_help_panel=READING
-        ),
+        Optional[str], option("Columns of the two ends, as A,B.  [default: the first two]", panel=READING)
     ] = None,
     delimiter: Annotated[
         Optional[str],
-        typer.Option(
-            help="Text files: the sign between columns, or tab.  [default: as the header shows]",
-            rich_help_panel=READING,
+        option(
+            "Text files: the sign between columns, or tab.  [default: as the header shows]", panel=READING
         ),
     ] = None,
-    delta: Annotated[
-        float,
-        typer.Option(help="Privacy loss delta; 0 adds the least noise here.", rich_help_panel=PRIVACY),
-    ] = 0.0,
+    header: Annotated[
+        Optional[str],
+        option(
+            "Text files: none, if the first line is an edge; first, if it names the columns "
+            "although it looks like an edge.",
+            panel=READING,
+            metavar="[first|none]",
+        ),
+    ] = None,
+    names: Annotated[
+        Optional[str], option("Text files without a header: the columns' names, as A,B.", panel=READING)
+    ] = None,
+    delta: Annotated[float, option("Privacy loss delta; 0 adds the least noise here.", panel=PRIVACY)] = 0.0,
     method: Annotated[
         Optional[str],
-        typer.Option(
+        option(
+            "How a graph is made of the noise: spectral, lp (up to 64 vertices), or noise: no graph is "
+            "made, and the noisy weights of all pairs are the output.  [default: spectral]",
+            panel=OUTPUT,
             metavar="[lp|spectral|noise]",
-            help="How a graph is made of the noise: lp (up to 64 vertices), spectral, or noise: none is, and "
-            "the noisy weights of all pairs are the output.  [default: lp where it can, else spectral]",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    output: Annotated[
-        Optional[str],
-        typer.Option(
-            "-o", "--output", help="Edge list.  [default: NAME.synthetic.csv]", rich_help_panel=OUTPUT
-        ),
-    ] = None,
+    output: Annotated[Optional[str], output_option("Edge list.  [default: NAME.synthetic.csv]")] = None,
     weights: Annotated[
-        Optional[str],
-        typer.Option(help="Also write the noisy weights of all pairs here.", rich_help_panel=OUTPUT),
+        Optional[str], option("Also write the noisy weights of all pairs here.", panel=OUTPUT)
     ] = None,
     queries: Annotated[
         Optional[Path],
-        typer.Option(
-            help='File of cuts, one a line: {"from": [0, 1], "to": [2]}. Their answers go to '
+        option(
+            'File of cuts, one a line: {"from": [0, 1], "to": [2]}. Their answers go to '
             "NAME.answers.csv beside the output.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     sample_seed: Annotated[
-        Optional[int],
-        typer.Option(help="Seed of the drawing only: noise has no seed.", min=0, rich_help_panel=OUTPUT),
+        Optional[int], option("Seed of the drawing only: noise has no seed.", panel=OUTPUT, min=0)
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace existing files.", rich_help_panel=OUTPUT)
-    ] = False,
+    overwrite: OverwriteAll = False,
     json_only: Json = False,
 ) -> None:
     """Turn a private graph into a synthetic one under differential privacy of its edges.
@@ -92,33 +93,61 @@ def graph(
     The unit is one edge, however many lines name it; with --contributions K, the edges of one person.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli.graph_job import run_graph
-    from factored_mwem.policy import Policy
+    from factored_mwem.cli.jobs import booked, check_files, promised
+    from factored_mwem.files.files import IfExists
+    from factored_mwem.sessions.graph.publish import publish_graph, read_cuts
+    from factored_mwem.sessions.graph.request import GraphRequest
+    from factored_mwem.tables.outputs.release_files import RecordFiles, manifest_of
+    from factored_mwem.tables.outputs.targets import target_of
 
-    given = source_of([edges])
-    chosen: dict[str, Any] = {
-        name: getattr(settings.policy, name) for name in settings.policy.model_fields_set
-    }
-    policy = Policy.of(**{**chosen, "delta": delta, "delimiter": delimiter, "records": "lines"})
+    source = source_of([edges])
     named = None if columns is None else [name.strip() for name in columns.split(",")]
     if not vertices:
         raise InputError("--vertices is empty; give their number or a file of their names")
-    facts, words = run_graph(
-        given,
-        vertices,
-        policy,
-        settings,
-        {"columns": named, "method": method, "seed": sample_seed},
-        {
-            "output": output or f"{title(given)}.synthetic.csv",
-            "weights": weights,
-            "queries": queries,
-            "overwrite": overwrite,
-            "read": [*read_paths(given), *addresses(given), queries],
-            "globs": patterns(given),
-        },
-    )
+    terms = settings.terms(delta=delta, delimiter=delimiter, header=header, names=names)
+    place = target_of(output or f"{title(source)}.synthetic.csv")
+    answered = None if queries is None else place.beside(PurePosixPath(place.name).stem + ".answers.csv")
+    weighted = None if weights is None else target_of(weights)
+    files = RecordFiles(manifest_of(place), place, weighted, answered)
+    own = vertices if os.path.isfile(vertices) else None
+    check_files(files.all, source, settings, queries, own)
+    known: Any = Path(vertices) if own else vertices
+    how: Any = method
+    request = GraphRequest.of(source, known, **terms, columns=named, method=how, seed=sample_seed)
+    cuts = [] if queries is None else read_cuts(queries, request.vertices)
+    done = publish_graph(request, settings.booking, files, IfExists(overwrite), cuts)
+    settled, written = done.statement.settings, done.statement.output
+    assert written is not None  # as of every graph that was written
+    facts = {
+        "output": str(files.data),
+        "manifest": str(files.manifest),
+        "rows": written.rows,
+        "method": settled["method"],
+        "vertices": settled["vertices"],
+        **promised(done.statement),
+        "unit": done.statement.guarantee.unit,
+    }
+    more = {"weights": weighted, "answers": answered}
+    facts |= {name: str(target) for name, target in more.items() if target is not None}
+    facts |= ({"resumed": done.resumed} if done.resumed else {}) | booked(settings, reused=done.reused)
     if console.for_scripts(json_only):
         print(json.dumps(facts), flush=True)
     if not json_only:
-        console.say(words)
+        console.say("\n".join(_words(done, facts)))
+
+
+def _words(done: PublishedGraph, facts: Mapping[str, Any]) -> list[str]:
+    """The summary for people."""
+    from factored_mwem.cli.console import lined, piece, replaced_text
+
+    promise = done.statement.guarantee
+    what = "pairs with their noisy weights" if facts["method"] == "noise" else "edges"
+    lines = lined("released", [f"{piece(facts['output'])}: {facts['rows']:,} {what}"])
+    lines += lined("beside it", [piece(facts["manifest"])])
+    lines += lined("also", [piece(facts[name]) for name in ("weights", "answers") if name in facts])
+    delta = f", delta {promise.delta:g}" if promise.delta else ""
+    spent = f"epsilon {promise.spent_epsilon:.6g}{delta}, for {promise.unit}"
+    lines += lined("spent", [spent if not done.reused else f"nothing now; {spent} when it was made"])
+    lines += lined("look at", replaced_text(done.statement))
+    lines += lined("rests on", [statement for _, statement in promise.taken_on_trust()])
+    return lines

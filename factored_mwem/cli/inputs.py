@@ -18,77 +18,70 @@ Given = str | Path | Sequence[str | Path]
 
 def source_of(texts: Sequence[str]) -> Given:
     """The arguments as the library takes them."""
-    given: list[str | Path] = [_one(text) for text in texts]
-    return given[0] if len(given) == 1 else given
+    sources: list[str | Path] = [_one(text) for text in texts]
+    return sources[0] if len(sources) == 1 else sources
 
 
 def _one(text: str) -> str | Path:
-    from factored_mwem.backends.spark import PREFIX
-    from factored_mwem.tables.uris import is_uri, place_of
+    from factored_mwem.tables.inputs.uris import SPARK, is_uri, place_of
 
     if not text:  # of a variable that is not set: as a path it would be this folder
         raise InputError("the name of the table is empty; name a file, a folder or a URI")
     if not is_uri(text):
-        return text if text.startswith(PREFIX) else Path(text)
+        return text if text.startswith(SPARK) else Path(text)
     return Path(place_of(text)[1]) if text.lower().startswith("file://") else text
+
+
+def _each(table: Given) -> list[str | Path]:
+    """The paths and URIs, one by one."""
+    return [table] if isinstance(table, str | Path) else [each for part in table for each in _each(part)]
+
+
+def _wild(table: str | Path) -> bool:
+    """Whether it is a glob on this machine, and not a file that is called so."""
+    from factored_mwem.tables.inputs.places import WILD
+
+    return isinstance(table, Path) and bool(WILD.search(str(table))) and not table.exists()
 
 
 def local_paths(table: Given) -> list[Path]:
     """The files and folders on this machine; of a glob the folder that it looks into."""
-    from factored_mwem.tables.places import WILD, fixed_part
+    from factored_mwem.tables.inputs.places import fixed_part
 
-    if isinstance(table, Path):
-        text = str(table)
-        if WILD.search(text) and not table.exists():
-            return [Path(fixed_part(text) or ".")]
-        return [table]
-    return [] if isinstance(table, str) else [path for part in table for path in local_paths(part)]
+    paths = [path for path in _each(table) if isinstance(path, Path)]
+    return [Path(fixed_part(str(path)) or ".") if _wild(path) else path for path in paths]
 
 
 def patterns(table: Given) -> list[str]:
-    """The globs on this machine, from the root: what is written to a path that fits one is read next time."""
-    from factored_mwem.tables.places import WILD
-
-    if isinstance(table, Path):
-        wild = WILD.search(str(table)) and not table.exists()
-        return [os.path.abspath(table)] if wild else []
-    return [] if isinstance(table, str) else [each for part in table for each in patterns(part)]
+    """The globs on this machine, as absolute paths: a file written to a match would be read next time."""
+    return [os.path.abspath(path) for path in _each(table) if _wild(path)]
 
 
 def read_paths(table: Given) -> list[Path]:
     """The files and folders on this machine that are read; of a glob those that fit it."""
-    if isinstance(table, Path):
-        return [Path(path) for each in patterns(table) for path in glob.glob(each, recursive=True)] or (
-            [] if patterns(table) else [table]
-        )
-    return [] if isinstance(table, str) else [path for part in table for path in read_paths(part)]
+    plain = [path for path in _each(table) if isinstance(path, Path) and not _wild(path)]
+    return [*plain, *(Path(path) for each in patterns(table) for path in glob.glob(each, recursive=True))]
 
 
 def addresses(table: Given) -> list[str]:
     """The URIs among what was given; of a glob the folder that it looks into."""
-    from factored_mwem.tables.database_uri import is_database
-    from factored_mwem.tables.places import WILD, fixed_part, without_query
-    from factored_mwem.tables.uris import is_uri
+    from factored_mwem.tables.inputs.places import WILD, fixed_part, without_query
+    from factored_mwem.tables.inputs.uris import is_database, is_uri
 
-    if isinstance(table, str):
-        if not is_uri(table) or is_database(table):
-            return []
-        address, query = without_query(table)
-        return [(fixed_part(address) if WILD.search(address) else address.rstrip("/")) + query]
-    return [] if isinstance(table, Path) else [uri for part in table for uri in addresses(part)]
+    uris = [uri for uri in _each(table) if isinstance(uri, str) and is_uri(uri) and not is_database(uri)]
+    parts = [without_query(uri) for uri in uris]
+    return [(fixed_part(at) if WILD.search(at) else at.rstrip("/")) + query for at, query in parts]
 
 
 def title(table: Given) -> str:
     """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
-    from factored_mwem.backends.spark import PREFIX
-    from factored_mwem.tables.database_uri import is_database
-    from factored_mwem.tables.piped import STANDARD_INPUT
-    from factored_mwem.tables.places import WILD, fixed_part, without_query
-    from factored_mwem.tables.suffixes import stem
+    from factored_mwem.tables.inputs.formats import stem
+    from factored_mwem.tables.inputs.places import WILD, fixed_part, without_query
+    from factored_mwem.tables.inputs.uris import SPARK, STANDARD_INPUT, is_database
 
     if isinstance(table, str):
-        if table.startswith(PREFIX):  # the last of catalog, database and table
-            return table.removeprefix(PREFIX).rpartition(".")[2]
+        if table.startswith(SPARK):  # the last of catalog, database and table
+            return table.removeprefix(SPARK).rpartition(".")[2]
         if is_database(table):
             return table.rpartition("#")[2].rpartition(".")[2]
         address = without_query(table)[0]
@@ -112,8 +105,8 @@ def domain_beside(table: Given) -> Path | None:
     """NAME.domain.json beside a file or folder, a glob's too, of this machine. Beside a URI, and for several
     files, none is looked for.
     """
-    from factored_mwem.tables.piped import STANDARD_INPUT
-    from factored_mwem.tables.suffixes import stem
+    from factored_mwem.tables.inputs.formats import stem
+    from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 
     if not isinstance(table, Path) or str(table) == STANDARD_INPUT:
         return None

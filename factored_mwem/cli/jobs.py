@@ -11,41 +11,37 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factored_mwem.backends.warehouse import push_down
-from factored_mwem.cli.inputs import (
-    Given,
-    addresses,
-    domain_beside,
-    domain_path,
-    patterns,
-    read_paths,
-    title,
-)
+from factored_mwem.cli.inputs import Given, addresses, domain_beside, domain_path, patterns, read_paths, title
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists
-from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.limits import Machine
-from factored_mwem.mechanisms.plan import Plan, Scope
-from factored_mwem.mechanisms.result import Progress
-from factored_mwem.pipeline.forecast import Forecast, LearningForecast, forecast, forecast_learning
-from factored_mwem.pipeline.manifest import Manifest, versions
+from factored_mwem.files.files import IfExists
+from factored_mwem.ledger.run import Run
+from factored_mwem.pipeline.progress import Progress
+from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.publish import Writing, load_manifest, publish
+from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.pipeline.release import spending_of
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_release
-from factored_mwem.request import Request
-from factored_mwem.tables.formats import output_of, write_batches
-from factored_mwem.tables.parts import Folder
-from factored_mwem.tables.piped import STANDARD_INPUT
-from factored_mwem.tables.release_files import ReleaseFiles, manifest_of, model_of, report_of
-from factored_mwem.tables.targets import Destination, Target, target_of, write_text
+from factored_mwem.request.request import Request
+from factored_mwem.tables.inputs.uris import STANDARD_INPUT
+from factored_mwem.tables.outputs.formats import output_of, write_batches
+from factored_mwem.tables.outputs.release_files import (
+    RecordFiles,
+    ReleaseFiles,
+    manifest_of,
+    model_of,
+    report_of,
+)
+from factored_mwem.tables.outputs.targets import Destination, Folder, Target, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:  # what a release does not need is loaded where it is used
-    from factored_mwem.pipeline.evaluate import Errors
+    from factored_mwem.owner.evaluation.evaluate import Errors
+    from factored_mwem.owner.verifier.verify import Verified
     from factored_mwem.pipeline.learn_domain import LearntDomain
-    from factored_mwem.verifier.verify import Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,42 +61,49 @@ class Done:
 
 
 def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
-    """Release `table` and write its files. What can be refused is so before a row is read."""
-    policy, workload = settings.policy, workload_from(settings)
-    files = _files(table, settings)
-    how, path = _writing(settings), domain_path(table, settings.domain)
-    booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    read = [*read_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
-    check_paths(files.all, read, patterns(table))
-    if booking == Booking():
-        files.check(how.exists)
+    """Release `table` and write its files. Whatever can be refused is refused before a row is read."""
+    files, how, path = _files(table, settings), _writing(settings), domain_path(table, settings.domain)
+    check_files(files.all, table, settings, path, settings.workload)
     request = Request.of(
         _staying(table, settings),
-        workload,
-        policy,
+        workload_from(settings),
+        settings.policy,
         domain=path,
         columns=settings.columns,
         rows=settings.rows,
         sample_seed=settings.sample_seed,
         spill=settings.spill,
     )
-    with Run.begin(request, booking, version=versions()) as held:
+    place = Publication(files, IfExists(settings.overwrite), settings.booking)
+    with spending_of(request).booked(settings.booking) as held:
         reused = _reused(held, files, settings)
         if reused is not None:
             manifest, files = load_manifest(reused.manifest), reused
         else:
-            manifest = publish(request, held, files, how, report)
-        facts = _facts(manifest, files, path)
-        if booking.ledger:
-            facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused is not None}
+            manifest = publish(request, held, files, place, how, report)
+        facts = _facts(manifest, files, path) | booked(settings, reused=reused is not None)
         if held.resumed:
             facts["resumed"] = held.resumed
     declared = f"declared in {path}" if path else "none declared"
     return Done(manifest, files, declared, facts, reused is not None, stale_beside(files))
 
 
+def booked(settings: ReleaseSettings, *, reused: bool) -> dict[str, Any]:
+    """The part of the line for scripts about the ledger, if there is one."""
+    if not settings.ledger:
+        return {}
+    return {"dataset": settings.dataset, "run_id": settings.run_id, "reused": reused}
+
+
+def promised(statement: Statement) -> dict[str, Any]:
+    """The part of the line for scripts about the promise."""
+    g, before = statement.guarantee, statement.replaced
+    together = {} if before is None else {"replaced": before.model_dump()}
+    return {"epsilon": g.epsilon, "delta": g.delta, "spent_epsilon": g.spent_epsilon} | together
+
+
 def stale_beside(files: ReleaseFiles) -> list[Target]:
-    """A model and a report that lie where those of a release would, and are none of its files."""
+    """Models and reports in the usual places that are not written by this release."""
     own = {target_of(file).key for file in files.all if not isinstance(file, Folder)}
     places = (model_of(files.data), report_of(files.manifest))
     return [place for place in places if place.key not in own and place.there()]
@@ -115,9 +118,7 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
         "model": str(files.model) if files.model is not None else None,
         **({"report": str(files.report)} if files.report is not None else {}),
         "rows": manifest.output.rows,
-        "epsilon": manifest.guarantee.epsilon,
-        "delta": manifest.guarantee.delta,
-        "spent_epsilon": manifest.guarantee.spent_epsilon,
+        **promised(manifest),
         "neighbours": manifest.guarantee.neighbours,
         "components": [len(c) for c in manifest.components],
         "rounds": manifest.rounds,
@@ -126,22 +127,22 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
 
 
 def _staying(table: Given, settings: ReleaseSettings) -> Any:
-    """The table, or the word that its rows stay where they are."""
-    return push_down(table) if settings.push_down else table
+    """The table; with --push-down, wrapped so that its rows stay in their database and are counted there."""
+    if not settings.push_down:
+        return table
+    from factored_mwem.tables.backends.sql import push_down
 
-
-def _ledger_file(settings: ReleaseSettings) -> Path | None:
-    return None if settings.ledger is None else settings.ledger.path
+    return push_down(table)
 
 
 def _writing(settings: ReleaseSettings) -> Writing:
-    """How the files of a release are written. What makes a page is loaded now, while nothing is spent."""
-    exists, workers = IfExists(settings.overwrite), workers_of(settings.workers)
+    """How the files of a release are written. The page's code is loaded now, before anything is spent."""
+    workers = workers_of(settings.workers)
     if not settings.report:
-        return Writing(exists, workers)
+        return Writing(workers)
     from factored_mwem.documents.report import page_of
 
-    return Writing(exists, workers, page_of)
+    return Writing(workers, page_of)
 
 
 def _files(table: Given, settings: ReleaseSettings) -> ReleaseFiles:
@@ -167,10 +168,18 @@ def _reused(held: Run, files: ReleaseFiles, settings: ReleaseSettings) -> Releas
     return None
 
 
+def check_files(
+    outputs: Sequence[Destination], table: Given, settings: ReleaseSettings, *read: Path | str | None
+) -> None:
+    """Raise InputError if an output is the table, the ledger or another file that is `read`."""
+    ledger = None if settings.ledger is None else settings.ledger.path
+    check_paths(outputs, [*read_paths(table), *addresses(table), *read, ledger], patterns(table))
+
+
 def check_paths(
     outputs: Sequence[Destination], inputs: Sequence[Path | str | None], globs: Sequence[str] = ()
 ) -> None:
-    """InputError where an output is an input, or would be one of the next release."""
+    """Raise InputError if an output is an input, or would be an input of the next release."""
     keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
     if len(set(keys)) < len(keys):
         raise InputError("two of the files to write have the same path; every output needs one of its own")
@@ -200,42 +209,31 @@ def workload_from(settings: ReleaseSettings, order: int | None = None) -> Worklo
     return workload
 
 
-def dry_run(table: Given, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
-    """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
-    request = asked(table, settings)
-    scope = Scope.of(request, Machine.of(request.policy))
-    if scope.domain is None:
-        return forecast_learning(scope, rows), request.budget.unit
-    return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
-
-
 def asked(table: Given, settings: ReleaseSettings) -> Request:
-    """What the settings ask of a table, of which the header or the schema alone is read."""
+    """The request that the settings make of a table; reads only its header or schema."""
     policy, workload, path = settings.policy, workload_from(settings), domain_path(table, settings.domain)
     return Request.of(_staying(table, settings), workload, policy, domain=path, columns=settings.columns)
 
 
 def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
-    """Learn a domain and write its file; it and the line for scripts."""
-    from factored_mwem.pipeline.learn_domain import make_domain
+    """Learn a domain and write its file; returns the domain and the line for scripts."""
+    from factored_mwem.pipeline.learn_domain import LearningRequest, make_domain
 
     beside = domain_beside(table) or f"{title(table)}.domain.json"
     output = target_of(settings.output or str(beside))
-    exists = IfExists(settings.overwrite)
-    check_paths([output], [*read_paths(table), _ledger_file(settings)])
-    booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    if settings.run_id is None:
-        output.check(exists)
-    request = Request.of(table, Workload.marginals(1), settings.policy, columns=settings.columns)
-    with Run.begin(request, booking, version=versions()) as held:
-        if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
-            exists = IfExists.VERIFY
-        output.check(exists)
-        made = make_domain(request, held)
-        write_text(output, json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n", exists)
-        held.finish()
+    files = RecordFiles(manifest_of(output), output)
+    check_files(files.all, table, settings)
+    request = LearningRequest.of(table, settings.policy, settings.columns)
+    place = Publication(files, IfExists(settings.overwrite), settings.booking)
+    with request.spending.booked(settings.booking) as held:
+        reused = held.reusable(files)
+        with place.of(held):
+            made = make_domain(request, held)
+            text = json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            place.put(output, lambda exists: write_text(output, text, exists), made.statement)
     facts = {"domain": str(output), "columns": len(made.domain), "dropped": list(made.dropped)}
-    return made, facts | {"spent_epsilon": made.spent_epsilon, "delta": settings.policy.delta}
+    facts |= {"spent_epsilon": made.spent_epsilon, "delta": settings.policy.delta}
+    return made, facts | booked(settings, reused=reused)
 
 
 def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict[str, Any]:
@@ -244,11 +242,11 @@ def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict
     """
     where, exists, workers = output_of(output), IfExists(settings.overwrite), workers_of(settings.workers)
     where.check(exists)
-    made, seed = Release.load(model), settings.sample_seed
-    drawn = made.drawn(rows, secrets.randbits(64) if seed is None else seed)
+    release, seed = Release.load(model), settings.sample_seed
+    drawn = release.drawn(rows, secrets.randbits(64) if seed is None else seed)
     if isinstance(where, Folder):
         # a certificate is about the rows that were released, not about these
-        stated = made.manifest.model_copy(update={"sample_seed": seed, "certificate": None})
+        stated = release.manifest.model_copy(update={"sample_seed": seed, "certificate": None})
         written = write_release(drawn, stated, where, exists, workers)
         assert written.output is not None  # as of every manifest that was written
         facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
@@ -263,7 +261,7 @@ def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings)
 
     A domain file beside the table is not taken: errors of all its releases are in the same bins.
     """
-    from factored_mwem.pipeline.evaluate import evaluate
+    from factored_mwem.owner.evaluation.evaluate import evaluate
 
     return evaluate(
         real,
@@ -280,11 +278,11 @@ def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings)
 def private_page(
     manifest: Path, table: Given, output: str | None, settings: ReleaseSettings, *, overwrite: bool
 ) -> str:
-    """NOT PRIVATE: write the page with the errors of a release against the real table; where it went."""
-    from factored_mwem.documents.private_report import private_report
+    """NOT PRIVATE: write the page with the errors of a release against the real table; returns its path."""
+    from factored_mwem.owner.page.private_report import private_report
 
     if output is not None:
-        check_paths([target_of(output)], [*read_paths(table), *addresses(table), manifest], patterns(table))
+        check_files([target_of(output)], table, settings, manifest)
     return private_report(
         manifest,
         table,
@@ -297,8 +295,8 @@ def private_page(
 
 
 def verified(table: Given, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
-    """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
-    from factored_mwem.verifier.verify import verify
+    """NOT PRIVATE: verify a release with these settings on neighbours of the table."""
+    from factored_mwem.owner.verifier.verify import verify
 
     if str(table) == STANDARD_INPUT or settings.push_down:
         raise InputError("verify reads the rows again and again; write them to a file first, and name that")

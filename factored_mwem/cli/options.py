@@ -23,6 +23,18 @@ from factored_mwem.errors import InputError
 
 Command = Callable[..., None]
 
+
+def option(text: str, *names: str, panel: Group | str | None = None, **given: Any) -> Any:
+    """A command's own option: what it is for, and the panel of `--help` that lists it."""
+    at = panel.panel if isinstance(panel, Group) else panel
+    return typer.Option(*names, help=text, rich_help_panel=at, **given)
+
+
+def output_option(text: str) -> Any:
+    """A command's own --output; `text` says what goes there."""
+    return option(text, "-o", "--output", panel=Group.OUTPUT)
+
+
 Tables = Annotated[
     list[str],
     typer.Argument(
@@ -34,12 +46,17 @@ Tables = Annotated[
     ),
 ]
 OneTable = Annotated[str, typer.Argument(metavar="REAL", help="The real table: a file, folder, glob or URI.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="One line of JSON on stdout, of errors too, and no summary.")
+Json = Annotated[bool, option("One line of JSON on stdout, of errors too, and no summary.", "--json")]
+Verbose = Annotated[
+    bool, option("Print a line for each round, and where the budget went.", "-v", "--verbose")
 ]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round, and where the budget went.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar.")]
+Quiet = Annotated[bool, option("No summary.", "-q", "--quiet")]
+NoProgress = Annotated[bool, option("No progress bar.", "--no-progress")]
+Overwrite = Annotated[bool, option("Replace an existing file.", "--overwrite", panel=Group.OUTPUT)]
+OverwriteAll = Annotated[bool, option("Replace existing files.", "--overwrite", panel=Group.OUTPUT)]
+ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
+PROMISED = (*ASKED, Group.PRIVACY, Group.CERTIFICATE, Group.EFFORT)
+"""Groups of flags that commands take."""
 
 
 def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Command]:

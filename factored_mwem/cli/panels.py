@@ -1,14 +1,17 @@
 """Panels: the named groups in which `--help` lists commands and options.
 
-A command says where it stands: `app.command(rich_help_panel=BEFORE)(plan)`, with `app` an `App`. The options
-of a release stand where their `Group` says, others where their `rich_help_panel` does.
+Where a command stands, the table in `main.py` says. The options of a release stand where their `Group` says,
+others where their `rich_help_panel` does.
 
 Sections of plain text, not typer's boxes: help is read at once, and never taken for markup ("[default: 1]").
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import typer
@@ -20,10 +23,12 @@ AFTER = "After a release, free"
 BOOKS = "Books"
 OWNER = "NOT PRIVATE, for the owner's eyes"
 HELP = "Help"
-COMMANDS = (BEFORE, RELEASE, AFTER, BOOKS, OWNER, HELP)
+COMPLETING = "_FMWEM_COMPLETE"
+"""A variable that a shell sets where somebody pressed Tab: the command line answers, and runs nothing."""
+PANELS = (BEFORE, RELEASE, AFTER, BOOKS, OWNER, HELP)
 """Panels of commands, in the order of `fmwem --help`."""
 OTHER = "Other"
-"""The panel of what a command says and how: --config, --json, -v, -q."""
+"""The panel of options for the output of a command: --config, --json, -v, -q."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 Sections = dict[str, list[tuple[str, str]]]
 
@@ -46,24 +51,59 @@ class PanelledCommand(TyperCommand):
             formatter.write_text(f"Every setting can also be given by a variable ({flag}){file}.")
 
 
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """A command that is loaded when somebody names it, or asks for the list."""
+
+    panel: str
+    place: str
+    """MODULE:NAME in this folder, of a function or an `App`."""
+    help: str | None = None
+    """Help in one line, if the first sentence of the docstring is not suitable."""
+    epilog: str | None = None
+
+    def load(self, name: str) -> Any:
+        module, _, attribute = self.place.partition(":")
+        target = getattr(import_module(f"factored_mwem.cli.{module}"), attribute)
+        if isinstance(target, typer.Typer):
+            command: Any = typer.main.get_group(target)
+        else:
+            alone = App()
+            alone.command(name, short_help=self.help, epilog=self.epilog)(target)
+            command = typer.main.get_command(alone)
+        command.name, command.rich_help_panel = name, self.panel
+        return command
+
+
 class PanelledGroup(TyperGroup):
-    """A group whose commands are listed by panel; below another group's name, too, where they name one."""
+    """A group whose commands are listed by panel, also under another group's name if they have a panel."""
+
+    table: Mapping[str, CommandEntry] = MappingProxyType({})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(dict.fromkeys([*self.table, *super().list_commands(ctx)]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self.table and cmd_name not in self.commands:
+            self.commands[cmd_name] = self.table[cmd_name].load(cmd_name)
+        return super().get_command(ctx, cmd_name)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write(formatter, _sections(self, ctx))
-        found: Sections = {panel: [] for panel in COMMANDS}
+        sections: Sections = {panel: [] for panel in PANELS}
         listed = list(_listed(self, ctx))
         room = formatter.width - 6 - max((len(name) for _, name, _ in listed), default=0)
         for panel, name, command in listed:
-            found.setdefault(panel, []).append((name, command.get_short_help_str(room)))
-        _write(formatter, found)
+            sections.setdefault(panel, []).append((name, command.get_short_help_str(room)))
+        _write(formatter, sections)
 
 
 class App(typer.Typer):
-    """Commands of ours: those of a `typer.Typer`, listed by panel."""
+    """A `typer.Typer` whose commands are listed by panel."""
 
-    def __init__(self, **given: Any) -> None:
-        ours: Any = {"cls": PanelledGroup, "no_args_is_help": True, "add_completion": False}
+    def __init__(self, table: Mapping[str, CommandEntry] | None = None, **given: Any) -> None:
+        kind = PanelledGroup if table is None else type("Commands", (PanelledGroup,), {"table": table})
+        ours: Any = {"cls": kind, "no_args_is_help": True, "add_completion": False}
         super().__init__(**ours, pretty_exceptions_enable=False, rich_markup_mode=None, **given)
 
     def command(self, name: str | None = None, **given: Any) -> Callable[[Command], Command]:
@@ -76,29 +116,24 @@ def examples(*lines: str) -> str:
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
-def names_of(app: typer.Typer) -> set[str]:
-    """The commands that an app has."""
-    return {str(info.name or getattr(info.callback, "__name__", "")) for info in app.registered_commands}
-
-
 def _sections(command: Any, ctx: Any) -> Sections:
     """Arguments, then options by panel, in the order of the parameters; those without one come last."""
-    found: Sections = {}
+    sections: Sections = {}
     plain: list[tuple[str, str]] = []
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record is None:
             continue
         if parameter.param_type_name == "argument":
-            found.setdefault("Arguments", []).append(record)
+            sections.setdefault("Arguments", []).append(record)
         elif (panel := getattr(parameter, "rich_help_panel", None)) is not None:
-            found.setdefault(panel, []).append(record)
+            sections.setdefault(panel, []).append(record)
         else:
             plain.append(record)
     if plain:
-        last = OTHER if any(name != "Arguments" for name in found) else "Options"
-        found[last] = [*found.pop(last, []), *plain]
-    return found
+        last = OTHER if any(name != "Arguments" for name in sections) else "Options"
+        sections[last] = [*sections.pop(last, []), *plain]
+    return sections
 
 
 def _listed(group: Any, ctx: Any) -> Iterator[tuple[str, str, Any]]:

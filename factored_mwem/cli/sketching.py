@@ -1,4 +1,4 @@
-"""`fmwem sketch`: how often keys come, of a universe without end: build a sketch, and ask it."""
+"""`fmwem sketch`: how often keys occur, in an infinite universe: build a sketch, and query it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from factored_mwem.cli.inputs import Given, addresses, patterns, read_paths, source_of, title
-from factored_mwem.cli.options import Json, Tables, takes
+from factored_mwem.cli.inputs import source_of, title
+from factored_mwem.cli.options import Json, Overwrite, Tables, option, output_option, takes
 from factored_mwem.cli.panels import App
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
 if TYPE_CHECKING:
-    from factored_mwem.sparse.build import SketchRequest
-    from factored_mwem.sparse.released import Keys, Sketch
+    from factored_mwem.sessions.sketch.released import Keys
 
-sketch_app = App(help="Counts of keys, URLs or words, of an endless universe.")
+sketch_app = App(help="Counts of any keys, such as URLs or words.")
 PANEL = "Sketch"
-"""The panel of what is sketched, and how."""
+"""The panel for what is sketched, and how."""
 MOST_SHOWN = 40
-"""Characters of a query that a person is shown."""
+"""Characters of a query that are shown to a person."""
 
 
 @sketch_app.command("build")
@@ -30,103 +29,63 @@ MOST_SHOWN = 40
 def build(
     table: Tables,
     settings: ReleaseSettings,
-    key: Annotated[
-        str, typer.Option("--key", help="Column whose values are counted.", rich_help_panel=PANEL)
-    ],
+    key: Annotated[str, option("Column whose values are counted.", "--key", panel=PANEL)],
     size: Annotated[
         Optional[int],
-        typer.Option(
-            min=1,
-            help="Rows of the projection.  [default: 131072, with --delta 0 2048]",
-            rich_help_panel=PANEL,
-        ),
+        option("Rows of the projection.  [default: 131072, with --delta 0 2048]", panel=PANEL, min=1),
     ] = None,
-    independence: Annotated[
-        int, typer.Option(min=4, help="Coefficients of the hash polynomial.", rich_help_panel=PANEL)
-    ] = 4,
+    independence: Annotated[int, option("Coefficients of the hash polynomial.", panel=PANEL, min=4)] = 4,
     noise: Annotated[
-        str,
-        typer.Option(
-            metavar="[gaussian|laplace]", help="With --delta 0 it is Laplace's.", rich_help_panel=PANEL
-        ),
+        str, option("With --delta 0 the noise is always Laplace.", panel=PANEL, metavar="[gaussian|laplace]")
     ] = "gaussian",
     keys: Annotated[
         Optional[Path],
-        typer.Option(
-            help="File of all keys there can be, one a line.  [default: any text is a key]",
-            rich_help_panel=PANEL,
-        ),
+        option("File of all possible keys, one on each line.  [default: any text is a key]", panel=PANEL),
     ] = None,
-    output: Annotated[
-        Optional[str],
-        typer.Option(
-            "-o",
-            "--output",
-            help="Sketch file, or a URI.  [default: NAME.sketch]",
-            rich_help_panel=Group.OUTPUT.panel,
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace an existing file.", rich_help_panel=Group.OUTPUT.panel),
-    ] = False,
+    output: Annotated[Optional[str], output_option("Sketch file, or a URI.  [default: NAME.sketch]")] = None,
+    overwrite: Overwrite = False,
     json_only: Json = False,
 ) -> None:
     """Sketch a column of a private table under differential privacy: a file that answers, for any keys, how
     many records have them. Its cost counts like a release's.
     """
     from factored_mwem.cli import console
+    from factored_mwem.cli.jobs import booked, check_files, promised
+    from factored_mwem.files.files import IfExists
+    from factored_mwem.pipeline.publication import Publication
+    from factored_mwem.sessions.sketch.build import SketchRequest, make_sketch
+    from factored_mwem.sessions.sketch.released import save
+    from factored_mwem.tables.outputs.release_files import RecordFiles
+    from factored_mwem.tables.outputs.targets import target_of
 
-    asked = {"size": size, "independence": independence, "noise": noise}
-    chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
-    made, facts = built(source_of(table), key, keys, asked, chosen)
-    error = made.scale.stddev / made.projection.size**0.5
-    said = (
-        f"{console.piece(facts['output'])}: {made.statement.promise.statement}\n"
-        f"noise of a key's count: +- {error:,.1f} records; the hash adds to it, as each answer says"
-    )
-    console.closing(facts, said, as_json=json_only)
-
-
-def built(
-    table: Given, column: str, keys: Path | None, asked: dict[str, Any], settings: ReleaseSettings
-) -> tuple[Sketch, dict[str, Any]]:
-    """Build a sketch and write its file; it and the line for scripts."""
-    from factored_mwem.cli.jobs import check_paths
-    from factored_mwem.files import IfExists
-    from factored_mwem.ledger.run import Booking
-    from factored_mwem.sparse.build import SketchRequest, make, opened_for
-    from factored_mwem.sparse.sketch_file import save
-    from factored_mwem.tables.targets import target_of
-
-    output, exists = target_of(settings.output or f"{title(table)}.sketch"), IfExists(settings.overwrite)
-    ledger = settings.ledger.path if settings.ledger is not None else None
-    check_paths([output], [*read_paths(table), *addresses(table), keys, ledger], patterns(table))
-    booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    if settings.run_id is None:
-        output.check(exists)
+    source = source_of(table)
+    target = target_of(output or f"{title(source)}.sketch")
+    files = RecordFiles(target.beside(f"{target.name}.manifest.json"), target)
+    check_files(files.all, source, settings, keys)
     listed = None if keys is None else lines_of(keys, "list of keys")
-    request: SketchRequest = SketchRequest.of(table, column, settings.policy, keys=listed, **asked)
-    with opened_for(request, booking) as task:
-        if task.run.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
-            exists = IfExists.VERIFY
-        output.check(exists)
-        made = make(request, task)
-        save(made, output, exists)
-        task.run.finish()
-    promise = made.statement.promise
+    how: dict[str, Any] = {"size": size, "independence": independence, "noise": noise}
+    request = SketchRequest.of(source, key, keys=listed, **how, **settings.terms())
+    place = Publication(files, IfExists(overwrite), settings.booking)
+    with request.spending.booked(settings.booking) as run:
+        reused = run.reusable(files)
+        with place.of(run):
+            made = make_sketch(request, run)
+            stated = place.put(target, lambda exists: save(made, target, exists), made.statement)
     facts = {
-        "output": str(output),
-        "column": column,
-        **made.statement.settings,
-        "epsilon": promise.epsilon,
-        "delta": promise.delta,
-        "spent_epsilon": promise.spent_epsilon,
-        "unit": promise.unit,
+        "output": str(target),
+        "manifest": str(files.manifest),
+        "column": key,
+        **stated.settings,
+        **promised(stated),
+        "unit": stated.guarantee.unit,
     }
-    if booking.ledger:
-        facts |= {"dataset": booking.dataset, "run_id": booking.run_id}
-    return made, facts
+    error = made.scale.stddev / made.projection.size**0.5
+    words = [
+        f"{console.piece(target)}: {stated.guarantee.statement}",
+        f"noise of a key's count: +- {error:,.1f} records; the hash adds to it, as each answer says",
+        *console.replaced_text(stated),
+    ]
+    console.closing(facts | booked(settings, reused=reused), "\n".join(words), as_json=json_only)
 
 
 @sketch_app.command("answer")
@@ -136,40 +95,34 @@ def answer(
         Optional[list[str]], typer.Argument(metavar="[KEY...]", help="Keys, each counted on its own.")
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="One answer: how many records have any of the keys.")
+        bool, option("One answer: how many records have any of the keys.", "--together")
     ] = False,
     queries: Annotated[
         Optional[Path],
-        typer.Option(
-            help='File of queries, one a line in JSON: ["a", "b"], or {"a": 1, "b": 0.5} with weights.'
-        ),
+        option('File of queries, one a line in JSON: ["a", "b"], or {"a": 1, "b": 0.5} with weights.'),
     ] = None,
     json_only: Json = False,
 ) -> None:
-    """Answer how often keys come from a saved sketch, with error bars, at no privacy cost."""
+    """Answer from a saved sketch how often keys occur, with error bars, at no privacy cost."""
     from factored_mwem.cli import console
-    from factored_mwem.sparse.released import Sketch
+    from factored_mwem.sessions.sketch.released import Sketch
 
     named = keys or []
     if bool(named) == (queries is not None):
         raise InputError("name keys, or a file of --queries: one of them")
     if together and queries is not None:
         raise InputError("--together is for keys; a line of --queries is one query already")
-    made = Sketch.load(sketch)
-    asked: list[Keys] = [named] if together else [[key] for key in named]
+    loaded = Sketch.load(sketch)
+    queries_asked: list[Keys] = [named] if together else [[key] for key in named]
     if queries is not None:
-        asked = queries_of(queries)
-    found = made.answers(asked)
+        queries_asked = queries_of(queries)
+    answers = loaded.answers(queries_asked)
     if json_only:
-        listed = [_listed(query, each.to_dict()) for query, each in zip(asked, found, strict=True)]
-        print(json.dumps({"column": made.column, "answers": listed}))
+        listed = [{"query": q, **each.to_dict()} for q, each in zip(queries_asked, answers, strict=True)]
+        print(json.dumps({"column": loaded.column, "answers": listed}))
     else:
-        for query, each in zip(asked, found, strict=True):
+        for query, each in zip(queries_asked, answers, strict=True):
             print(f"{console.piece(_short(query))}: {each.text()}")
-
-
-def _listed(query: Keys, facts: dict[str, Any]) -> dict[str, Any]:
-    return {"query": query if isinstance(query, dict) else list(query), **facts}
 
 
 def _short(query: Keys) -> str:
@@ -181,8 +134,8 @@ def _short(query: Keys) -> str:
 
 
 def lines_of(path: Path, what: str) -> list[str]:
-    """The lines of a text file, without empty ones. InputError where it cannot be read."""
-    from factored_mwem.files import read_text
+    """The lines of a text file, without empty ones. Raises InputError if it cannot be read."""
+    from factored_mwem.files.files import read_text
 
     try:
         text = read_text(path, what)
@@ -192,8 +145,8 @@ def lines_of(path: Path, what: str) -> list[str]:
 
 
 def queries_of(path: Path) -> list[Keys]:
-    """The queries of a file. InputError, naming the line, for one that is none."""
-    found: list[Keys] = []
+    """The queries of a file. Raises InputError, which names the line, if one is no query."""
+    listed: list[Keys] = []
     for number, line in enumerate(lines_of(path, "file of queries"), start=1):
         try:
             query = json.loads(line)
@@ -204,7 +157,7 @@ def queries_of(path: Path) -> list[Keys]:
         )
         if not fits:
             raise InputError(f"{path}, query {number}: must be a list of keys, or keys with weights, in JSON")
-        found.append(query)
-    if not found:
+        listed.append(query)
+    if not listed:
         raise InputError(f"{path} holds no query")
-    return found
+    return listed

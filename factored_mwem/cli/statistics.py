@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Annotated, Optional
 
-import typer
-
 from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import Json, Tables, takes
+from factored_mwem.cli.options import Json, Overwrite, Tables, option, output_option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
@@ -15,73 +15,95 @@ PANEL = "Statistic"
 KINDS = ("count", "mean", "variance", "median", "quantile", "min", "max")
 
 
-def _option(text: str, **given: object) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option(help=text, rich_help_panel=PANEL, **given)  # type: ignore[arg-type]
-    return found
-
-
 @takes(Group.PRIVACY, Group.READING, Group.BOOKS, Group.CONFIG)
 def statistic(
     table: Tables,
     settings: ReleaseSettings,
-    column: Annotated[str, _option("Column of numbers.")],
-    what: Annotated[str, _option("The statistic.", metavar=f"[{'|'.join(KINDS)}]")],
-    lower: Annotated[float, _option("Public lower bound: smaller values count as this.")],
-    upper: Annotated[float, _option("Public upper bound: larger values count as this.")],
-    at: Annotated[Optional[float], _option("The share of a quantile, such as 0.9.")] = None,
+    column: Annotated[str, option("Column of numbers.", panel=PANEL)],
+    what: Annotated[str, option("The statistic.", panel=PANEL, metavar=f"[{'|'.join(KINDS)}]")],
+    lower: Annotated[float, option("Public lower bound: smaller values count as this.", panel=PANEL)],
+    upper: Annotated[float, option("Public upper bound: larger values count as this.", panel=PANEL)],
+    at: Annotated[Optional[float], option("The share of a quantile, such as 0.9.", panel=PANEL)] = None,
     grid: Annotated[
         Optional[float],
-        _option("Step between values that are told apart.  [default: 1, or as fine as may be]"),
+        option("Step between the values that are distinguished.  [default: as fine as may be]", panel=PANEL),
     ] = None,
     noise: Annotated[
         Optional[str],
-        _option(
+        option(
             "How median, quantile, min and max are measured.  [default: exponential, which chooses by rank; "
             "of min and max cauchy; with --delta laplace]",
+            panel=PANEL,
             metavar="[cauchy|laplace|exponential]",
         ),
     ] = None,
     rows: Annotated[
         Optional[int],
-        _option("Rows with a value, where that is public and needed; else a quarter of epsilon measures it."),
+        option(
+            "Rows with a value, where that is public and needed; else a quarter of epsilon measures it.",
+            panel=PANEL,
+        ),
     ] = None,
     complete: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Every row counts; a missing or unreadable value counts as the lower bound.",
             "--complete",
-            help="Every row counts as having a value; one that cannot be read as the lower bound.",
-            rich_help_panel=PANEL,
+            panel=PANEL,
         ),
     ] = False,
     delta: Annotated[
         Optional[float],
-        typer.Option(
-            help="Privacy loss delta, for Laplace noise of median, quantile, min and max.  [default: 0]",
+        option(
+            "Privacy loss delta, for Laplace noise of median, quantile, min and max.  [default: 0]",
+            panel=Group.PRIVACY,
             envvar="FMWEM_DELTA",
             show_envvar=False,
-            rich_help_panel=Group.PRIVACY.panel,
         ),
     ] = None,
+    output: Annotated[
+        Optional[str],
+        output_option(
+            "The record: value, promise and cost, to publish.  [default: COLUMN.WHAT.manifest.json]"
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
     json_only: Json = False,
 ) -> None:
-    """One statistic of a private column: count, mean, variance, median, quantile, min or max, with noise."""
+    """One statistic of a private column: count, mean, variance, median, quantile, min or max, with noise. Its
+    record goes to a file.
+    """
     from factored_mwem.cli import console
-    from factored_mwem.ledger.run import Booking
-    from factored_mwem.policy import Policy
-    from factored_mwem.statistics.column_statistic import ask
-    from factored_mwem.statistics.grid import Grid
-    from factored_mwem.statistics.question import Question
+    from factored_mwem.cli.jobs import booked, check_files
+    from factored_mwem.files.files import IfExists
+    from factored_mwem.pipeline.publication import Publication
+    from factored_mwem.sessions.statistic.column_statistic import Statistic, StatisticRequest, make_statistic
+    from factored_mwem.sessions.statistic.grid import Grid
+    from factored_mwem.tables.outputs.release_files import RecordFiles
+    from factored_mwem.tables.outputs.targets import target_of
 
-    chosen = settings.policy.model_dump(exclude_unset=True)
-    policy = Policy.of(**{"delta": 0.0, **chosen, **({} if delta is None else {"delta": delta})})
     if settings.columns is not None:
         raise InputError("a statistic is of one column; name it with --column and leave out --columns")
-    cells = Grid.of(lower, upper, grid)
-    given = {"at": at, "noise": noise, "rows": rows, "complete": complete}
-    question = Question.of(column, what, cells, policy.delta, **given)
-    booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    made = ask(source_of(table), question, policy, booking)
-    console.closing(made.facts, _text(made.facts), as_json=json_only)
+    source, cells = source_of(table), Grid.of(lower, upper, grid)
+    how = {"at": at, "noise": noise, "rows": rows, "complete": complete}
+    request = StatisticRequest.of(source, column, what, cells, how, **settings.terms(delta=delta))
+    stem = re.sub(r"[^\w.-]+", "_", column)[:80]
+    files = RecordFiles(target_of(output or f"{stem}.{what}.manifest.json"))
+    check_files(files.all, source, settings)
+    place = Publication(files, IfExists(overwrite), settings.booking)
+    with request.spending.booked(settings.booking) as run:
+        before = place.reused(run)
+        if before is not None:
+            result = Statistic(before.result["value"], before.result["error"], request.question, before)
+        else:
+            with place.of(run):
+                result = make_statistic(request, run)
+                result = replace(result, statement=place.record(result.statement))
+    replaced = result.statement.replaced
+    facts = result.facts | ({"replaced": replaced.model_dump()} if replaced is not None else {})
+    facts |= {"manifest": str(files.manifest)} | booked(settings, reused=before is not None)
+    words = "\n".join([_text(facts), *console.replaced_text(result.statement)])
+    console.closing(facts, words, as_json=json_only)
 
 
 def _text(facts: dict[str, object]) -> str:
@@ -93,4 +115,8 @@ def _text(facts: dict[str, object]) -> str:
         f", delta {facts['delta']:g}" if facts["delta"] else ""
     )
     name = console.piece(facts["column"])
-    return f"{facts['what']} of {name}: {facts['value']:.6g}{near}\nspent {spent}; protected: {facts['unit']}"
+    step = f"; values rounded to steps of {facts['step']:.3g}" if facts["what"] != "count" else ""
+    return (
+        f"{facts['what']} of {name}: {facts['value']:.6g}{near}{step}\n"
+        f"spent {spent}; protected: {facts['unit']}\nrecord: {console.piece(facts['manifest'])}"
+    )

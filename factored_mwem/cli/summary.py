@@ -1,24 +1,37 @@
 """Summary: the closing lines of a release, for the person who answers for the table. What was promised, how
-good it is expected to be, what needs a look, what to do next. Public facts only; `--verbose` adds `details`.
+good it is expected to be, what needs a look, what to do next. Public facts only; `--verbose` adds `details`:
+how the release went, with the time it took, which is written nowhere.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import resource
 import shlex
+import sys
 import textwrap
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from factored_mwem.cli.certificate_text import certificate_text
-from factored_mwem.cli.console import lined, piece, rows_in_words
+from factored_mwem.cli.console import (
+    STARTED,
+    fates_text,
+    kind_in_words,
+    lined,
+    piece,
+    replaced_text,
+    rows_in_words,
+)
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import some_names
-from factored_mwem.tables.targets import LocalFile
+from factored_mwem.tables.outputs.targets import LocalFile
 
 if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
-    from factored_mwem.pipeline.manifest import Manifest
+    from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError, Manifest
 
 MOST_WARNINGS, MOST_LETTERS = 3, 160
 """Of a table with hundreds of columns a summary shows the worst; the manifest has them all."""
@@ -27,8 +40,8 @@ LITTLE = 0.02
 """A learnt column that loses more than this share of its values is named."""
 
 
-def summary(done: Done, commands: Collection[str]) -> list[str]:
-    """Lines for a steward; `commands`: those that may be named as the next ones."""
+def summary(done: Done) -> list[str]:
+    """Lines for a steward."""
     manifest = done.manifest
     assert manifest.output is not None  # as of every manifest that was written
     size = f"{manifest.output.rows:,} synthetic rows of {len(manifest.attributes):,} columns"
@@ -38,13 +51,15 @@ def summary(done: Done, commands: Collection[str]) -> list[str]:
     lines += lined("promise", _folded(promise(manifest)))
     lines += lined("expect", _folded(expectation(manifest)))
     looks = [f"{piece(file)} is of an earlier release: remove it" for file in done.stale]
-    lines += lined("look at", _folded([*looks, *attention(manifest, str(done.files.manifest))]))
-    lines += lined("next", next_steps(done, commands))
+    lines += lined(
+        "look at", _folded([*replaced_text(manifest), *looks, *attention(manifest, str(done.files.manifest))])
+    )
+    lines += lined("next", next_steps(done))
     return [*lines, *lined("file", map(piece, done.files.all))]
 
 
 def _folded(lines: Iterable[str]) -> list[str]:
-    """Lines that fit most screens, what goes on indented."""
+    """Lines that fit most screens, with continued lines indented."""
     return [part for text in lines for part in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
 
 
@@ -70,17 +85,45 @@ def promise(manifest: Manifest) -> list[str]:
 def expectation(manifest: Manifest) -> list[str]:
     """How far off the rows are expected to be, as far as public facts say."""
     if manifest.certificate is not None:
-        return certificate_text(manifest.certificate)
-    found = _noise_of_columns(manifest)
-    if not found:
+        return _certified(manifest.certificate)
+    noise = _noise_of_columns(manifest)
+    if not noise:
         return []
-    worst = max(found, key=lambda name: found[name])
-    mean = sum(found.values()) / len(found)
-    most = f", in {piece(repr(worst))} by {_percent(found[worst])}" if len(found) > 1 else ""
+    worst = max(noise, key=lambda name: noise[name])
+    mean = sum(noise.values()) / len(noise)
+    most = f", in {piece(repr(worst))} by {_percent(noise[worst])}" if len(noise) > 1 else ""
     return [
         f"noise moves the share of one value of a column by about {_percent(mean)} of all rows{most}; "
         "several columns together are less sure"
     ]
+
+
+def _certified(certificate: Certificate) -> list[str]:
+    """A line for each mean, for the worst column and for the worst of all."""
+    lines = [_certified_error(error) for error in certificate.errors if error.what != "column"]
+    columns = [error for error in certificate.errors if error.what == "column"]
+    if columns:
+        worst = max(columns, key=lambda error: error.high)
+        lines.append(f"no column is off by more than {worst.high:.3g}, the bound of {_names(worst)}")
+    lines.append(
+        f"errors are L1 distances of shares, from 0 to 2; all bounds hold at {certificate.confidence:.0%}"
+    )
+    if certificate.criteria:
+        tried = f", by try {certificate.tried} of {certificate.tries}" if certificate.tries > 1 else ""
+        lines.append(f"accepted{tried}: {'; '.join(map(piece, certificate.criteria))}")
+    return lines
+
+
+def _names(error: CertifiedError) -> str:
+    return ", ".join(repr(piece(name)) for name in error.attributes)
+
+
+def _certified_error(error: CertifiedError) -> str:
+    of = f"{error.sets:,}" if error.sets == error.asked else f"{error.sets:,} (of {error.asked:,}, at random)"
+    bounds = f"{error.estimate:.3g}, from {error.low:.3g} to {error.high:.3g}"
+    if error.what == "mean":
+        return f"mean error of {of} {error.order}-way marginals: {bounds}"
+    return f"the worst of {of} marginals: {bounds}; {_names(error)}"
 
 
 def _noise_of_columns(manifest: Manifest) -> dict[str, float]:
@@ -90,12 +133,12 @@ def _noise_of_columns(manifest: Manifest) -> dict[str, float]:
     """
     size = math.sqrt(2 / math.pi) if manifest.guarantee.composition == "zcdp" else 1.0
     names, rows = {a.name for a in manifest.attributes}, max(manifest.estimated_rows, 1)
-    found: dict[str, float] = {}
+    noise: dict[str, float] = {}
     for m in manifest.measurements:
         if len(m.attributes) == 1 and m.attributes[0] in names:
             share = m.scale * size / rows
-            found[m.attributes[0]] = min(share, found.get(m.attributes[0], share))
-    return found
+            noise[m.attributes[0]] = min(share, noise.get(m.attributes[0], share))
+    return noise
 
 
 def _percent(share: float) -> str:
@@ -129,24 +172,21 @@ def _cut(text: str) -> str:
 
 
 def _asks_for_pairs(manifest: Manifest) -> bool:
-    asked = dict(manifest.workload)
-    return any(order > 1 for order in asked.pop("marginals", ())) or any(asked.values())
+    workload = dict(manifest.workload)
+    return any(order > 1 for order in workload.pop("marginals", ())) or any(workload.values())
 
 
-def next_steps(done: Done, commands: Collection[str]) -> Iterator[str]:
+def next_steps(done: Done) -> Iterator[str]:
     """Commands to copy, with the names of the files."""
     model = done.files.model
-    if "report" in commands and isinstance(done.files.manifest, LocalFile):
+    if isinstance(done.files.manifest, LocalFile):
         yield f"fmwem report {_word(done.files.manifest)}"
     if model is None:
         yield "no model was kept: more rows, and answers with error bars, would be a new release"
     elif isinstance(model, LocalFile):
-        if "answer" in commands:
-            names = (
-                a.name for a in done.manifest.attributes if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", a.name)
-            )
-            by = next((f" by {name}" for name in names), "")
-            yield f"fmwem answer {_word(model)} {shlex.quote(f'count{by}')}"
+        names = (a.name for a in done.manifest.attributes if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", a.name))
+        by = next((f" by {name}" for name in names), "")
+        yield f"fmwem answer {_word(model)} {shlex.quote(f'count{by}')}"
         yield f"fmwem sample {_word(model)} -n 1000"
 
 
@@ -154,3 +194,71 @@ def _word(file: LocalFile) -> str:
     """A file's name as one word of a shell, that no option is taken for."""
     name = str(file)
     return piece(shlex.quote(f"./{name}" if name.startswith("-") else name))
+
+
+def details(done: Done) -> list[str]:
+    """The costs by stage, the model's parts, every learnt column, and what it took."""
+    manifest, g = done.manifest, done.manifest.guarantee
+    trusted = [name for name, _ in g.taken_on_trust()]
+    unchecked = "(not enforced; the manifest's guarantee.assumptions says what each means)"
+    by = manifest.policy.get("privacy_id")
+    kept = f", kept by {piece(repr(by))}; rows without an id are left out" if by is not None else ""
+    learnt = sum(a.domain == "learnt" for a in manifest.attributes)
+    resumed = done.facts.get("resumed")
+    facts = {
+        "spent": f"epsilon {g.spent_epsilon:.6g} of {g.epsilon:g}, delta {g.delta:g}",
+        "neighbours": f"{piece(g.neighbours)}, at most {rows_in_words(g.contributions)} a person{kept}",
+        "on trust": f"{', '.join(trusted)} {unchecked}" if trusted else None,
+        "budget": _budget(manifest),
+        "domain": done.domain_from + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
+        "attributes": _attributes(manifest),
+        "rounds": _rounds(manifest),
+        "resumed": f"{resumed} draws came from the run's journal" if resumed is not None else None,
+    }
+    lines = [
+        entry for word, text in facts.items() if text is not None for entry in lined(word, [piece(text)])
+    ]
+    lines += [*lined("learnt", _learnt(manifest)), *lined("note", map(piece, manifest.notes))]
+    took = f"{time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)"
+    return [*lines, *lined("took", [took])]
+
+
+def _budget(manifest: Manifest) -> str:
+    unit = "rho" if manifest.guarantee.composition == "zcdp" else "epsilon"
+    return ", ".join(
+        f"{s.stage} {s.share:.1%} ({unit} {s.cost:.3g}{f', delta {s.delta:.2g}' if s.delta else ''})"
+        for s in manifest.stages
+    )
+
+
+def _attributes(manifest: Manifest) -> str:
+    sizes = sorted((len(c) for c in manifest.components), reverse=True)
+    lengths = (f"{count} x {size}" if count > 1 else str(size) for size, count in Counter(sizes).items())
+    return (
+        f"{len(manifest.attributes)} in {len(sizes)} components of {' + '.join(lengths)} attributes, "
+        f"{len(manifest.cliques)} cliques"
+    )
+
+
+def _rounds(manifest: Manifest) -> str:
+    words = f"{manifest.rounds}; {len(manifest.measurements)} noisy measurements"
+    for r in manifest.residuals:
+        words += f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once"
+    return words
+
+
+def _learnt(manifest: Manifest) -> list[str]:
+    """A table of what became of the values of learnt columns; nothing if there are none."""
+    domain = Domain.from_dict(manifest.domain)
+    fates = {
+        a.name: (kind_in_words(domain[a.name]), a.kept, a.clipped, a.other, a.missing)
+        for a in manifest.attributes
+        if a.kept is not None
+    }
+    return fates_text(fates) if fates else []
+
+
+def peak_megabytes() -> float:
+    """Peak resident memory of this process; the kernel counts kilobytes, on macOS bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3

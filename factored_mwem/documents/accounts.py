@@ -9,10 +9,10 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.documents.column import Column
-from factored_mwem.documents.published import Published
+from factored_mwem.documents.published import ColumnSection, Published
 
 MAX_COLUMNS = 100
 """Of a sentence; all of them are in the data package and the contract."""
@@ -25,30 +25,37 @@ def title(release: Published) -> str:
     )
 
 
-def unit(release: Published) -> str:
-    """Who is protected."""
-    rows = _rows(release)
-    by = release.policy.privacy_id
-    if by is not None:
-        return f"a person, named by the column {by!r}, with {rows} (no more of each are used)"
-    return f"a person with {rows}"
+def promise(release: Published) -> dict[str, Any]:
+    """The promise in numbers, who is protected, and how, in the words that catalogues ask for; a rho if it
+    is one that adds up.
+    """
+    g = release.manifest.guarantee
+    return {
+        "epsilon": g.epsilon,
+        "delta": g.delta,
+        **({"rho": release.rho} if release.rho is not None else {}),
+        "spentEpsilon": g.spent_epsilon,
+        "neighbours": g.neighbours,
+        "contributions": g.contributions,
+        "privacyUnit": release.policy.protected(),
+    }
 
 
 def adjacency(release: Published) -> str:
     """Which tables are adjacent, precisely."""
     rows = _rows(release)
     if release.policy.neighbours is Neighbours.ADD_REMOVE:
-        told = f"one person with {rows} is added or removed"
+        change = f"one person with {rows} is added or removed"
         distance = f"the symmetric difference of the two tables, as multisets of rows, has {rows}"
     else:
-        told = f"the rows of one person, {rows}, are exchanged for those of another, {rows}"
+        change = f"the rows of one person, {rows}, are exchanged for those of another, {rows}"
         distance = f"{rows} of the one are not in the other, as multisets of rows, and the other way round"
     if release.policy.privacy_id is not None:
         distance += f", once {rows} of each value of the column {release.policy.privacy_id!r} are kept"
     same = ". Both have the same number of rows" if release.policy.unit.total_is_public else ""
     record = assumption(release, "records")
-    said = f"Two tables are adjacent where {told}: {distance}{same}."
-    return said + (f" {_sentence(record)}" if record else "")
+    sentence = f"Two tables are adjacent where {change}: {distance}{same}."
+    return sentence + (f" {_sentence(record)}" if record else "")
 
 
 def _rows(release: Published) -> str:
@@ -116,23 +123,23 @@ def post_processing(release: Published) -> str:
 def tuning(release: Published) -> str:
     """Which choices the budget paid for, and which are taken on trust."""
     how = assumption(release, "domain")
-    said = _sentence(how) if how else f"The domain was {'learnt' if release.learnt else 'declared'}."
+    sentences = _sentence(how) if how else f"The domain was {'learnt' if release.learnt else 'declared'}."
     chosen = assumption(release, "parameters")
     certificate = release.manifest.certificate
     if certificate is not None and certificate.criteria:
-        said += (
+        sentences += (
             f" This is try {certificate.tried} of up to {certificate.tries}, the first to meet the owner's "
             "criteria; all tries were paid for beforehand, out of the same budget."
         )
-    return said + (f" Taken on trust: {chosen}." if chosen else "")
+    return sentences + (f" Taken on trust: {chosen}." if chosen else "")
 
 
 def unprotected(release: Published) -> str:
     """What may follow from the private table, or be known of it, without noise."""
     names = ("rows", "columns", "readable", "rules", "parameters")
-    open_ones = [said for name in names if (said := assumption(release, name))]
-    if not release.learnt and (said := assumption(release, "domain")):
-        open_ones.insert(0, said)
+    open_ones = [statement for name in names if (statement := assumption(release, name))]
+    if not release.learnt and (statement := assumption(release, "domain")):
+        open_ones.insert(0, statement)
     if not open_ones:
         return (
             "The manifest is of a version that lists no assumptions: names and types of columns are public."
@@ -150,14 +157,14 @@ def data_domain(release: Published) -> str:
     return f"Tables with {size} of rows and these columns: {'; '.join(map(in_words, first))}{more}."
 
 
-def in_words(column: Column) -> str:
+def in_words(column: ColumnSection) -> str:
     """A column's name, type and values in a phrase; of many values their number."""
-    said = f"{column.name!r} ({column.type}"
+    description = f"{column.name!r} ({column.type}"
     if column.values is not None:
-        said += f", {len(column.values):,} values"
+        description += f", {len(column.values):,} values"
     elif column.minimum is not None:
-        said += f", {column.minimum} to {column.maximum}"
-    return said + (")" if column.required else ", may be missing)")
+        description += f", {column.minimum} to {column.maximum}"
+    return description + (")" if column.required else ", may be missing)")
 
 
 def accuracy(release: Published) -> Iterator[str]:
@@ -186,15 +193,15 @@ def limitations(release: Published) -> list[str]:
 
 
 def assumption(release: Published, name: str) -> str | None:
-    """A statement that the promise rests on; None where the manifest has none."""
-    found = getattr(release.manifest.guarantee.assumptions, name, None)
-    return None if found is None else str(found.statement)
+    """A statement that the promise rests on; None if the manifest has none."""
+    entry = release.manifest.guarantee.assumptions.get(name)
+    return None if entry is None else entry.statement
 
 
 def markdown(text: str) -> str:
     """A sentence with names of anybody's in it, for a page that reads Markdown, HTML and LaTeX in it."""
     text = html.escape(" ".join(text.split()), quote=False)
-    return re.sub(r"[\\`*\[\]$]|(?<!\w)_|_(?!\w)", lambda found: f"&#{ord(found[0])};", text)
+    return re.sub(r"[\\`*\[\]$]|(?<!\w)_|_(?!\w)", lambda match: f"&#{ord(match[0])};", text)
 
 
 def _sentence(text: str) -> str:

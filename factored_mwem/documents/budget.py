@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from factored_mwem.accounting.accountant import Charge
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.documents.wording import NOTHING, counted, figure, percent, plain
-from factored_mwem.pipeline.manifest import ChargeRecord, Manifest
+from factored_mwem.documents.page import NOTHING, counted, figure, percent, plain
+from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.record.statement import ChargeRecord, charges_of
 
 WORDS = {
     "discover": "finding out which values there are",
@@ -21,56 +22,26 @@ MOST_PARTS, OTHERS = 30, "all other charges"
 AT_ONCE = "measuring all small sets of columns at once"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a part of the budget paid for: `share` of all of it, and the same in words. `at` and `width`: its
-    place in a bar from 0 to 100.
+def budget_of(manifest: Manifest) -> dict[str, Any]:
+    """The parts of the budget by what they paid for: of each its `share` of all, the same in words, and where
+    it begins (`at`) in a bar from 0 to 100. `unit` of the costs, and the `unspent` share.
     """
-
-    what: str
-    share: float
-    cells: tuple[str, ...]
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The parts, the largest first within their stages; `unit` of the costs, and the `unspent` share."""
-
-    parts: tuple[Part, ...]
-    unit: str
-    unspent: float
-
-    @property
-    def in_words(self) -> str:
-        """For who does not see the bar."""
-        return "; ".join(f"{part.what} {percent(part.share)}" for part in self.parts)
-
-
-def charges_of(manifest: Manifest) -> list[Charge]:
-    """The entries of its ledger, each of which can be priced."""
-    return [
-        Charge(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta))
-        for c in manifest.ledger
-    ]
-
-
-def budget_of(manifest: Manifest) -> Budget:
-    """The parts of the budget by what they paid for."""
     kinds: dict[str, list[Charge]] = {}
-    for record, charge in zip(manifest.ledger, charges_of(manifest), strict=True):
+    for record, charge in zip(manifest.ledger, charges_of(manifest.ledger), strict=True):
         kind = _kind(record, manifest)
         kinds.setdefault(kind if kind in kinds or len(kinds) < MOST_PARTS else OTHERS, []).append(charge)
     costs = {kind: sum((c.cost for c in charges), Fraction(0)) for kind, charges in kinds.items()}
     spent = sum(costs.values(), Fraction(0))
     used = min(sum(stage.share for stage in manifest.stages), 1.0) if spent else 0.0
-    parts, at = [], 0.0
+    parts, at = list[dict[str, Any]](), 0.0
     for kind in sorted(kinds, key=_order):
         share = float(costs[kind] / spent) * used
-        parts.append(Part(kind, share, _cells(kinds[kind], float(costs[kind]), share), 100 * at))
+        cells = _cells(kinds[kind], float(costs[kind]), share)
+        parts.append({"what": kind, "share": share, "cells": cells, "at": 100 * at})
         at += share
     unit = "rho" if manifest.guarantee.composition is Composition.ZCDP else "epsilon"
-    return Budget(tuple(parts), unit, max(1.0 - used, 0.0))
+    in_words = "; ".join(f"{part['what']} {percent(part['share'])}" for part in parts)
+    return {"parts": parts, "unit": unit, "unspent": max(1.0 - used, 0.0), "in_words": in_words}
 
 
 def _kind(charge: ChargeRecord, manifest: Manifest) -> str:

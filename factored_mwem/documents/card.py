@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from factored_mwem import files
 from factored_mwem.documents.contract import contract
 from factored_mwem.documents.croissant import dataset
 from factored_mwem.documents.datapackage import package
+from factored_mwem.documents.other import record_card
 from factored_mwem.documents.owner import Owner, draft, required
 from factored_mwem.documents.published import Published
 from factored_mwem.documents.registry import record
-from factored_mwem.documents.written import to_json, to_yaml
 from factored_mwem.errors import FmwemError, InputError, ResourceError
-from factored_mwem.files import IfExists
-from factored_mwem.tables.targets import Target, write_text
+from factored_mwem.files import files
+from factored_mwem.files.files import IfExists
+from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.tables.outputs.targets import Target, write_text
 
 MAX_CHARACTERS = 2**26
 """Of a card's file: the schema stands in the data package once for each part."""
 BESIDE = ".manifest.json"
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+"""What no eye sees, or what turns the direction of writing: names in a manifest may be anybody's. It is spelt
+out as an escape, in what was written already, for such a character stands between double quotes.
+"""
 
 
-def cards(release: Published, owner: Owner, stem: str) -> dict[str, str]:
+def cards(release: Published | Statement, owner: Owner, stem: str) -> dict[str, str]:
     """The text of each file by its name; the same for the same manifest and answers.
 
-    The registry takes names of small letters, digits and underscores alone.
+    The registry takes names of small letters, digits and underscores alone. Of what is no release, a card for
+    people to read.
     """
+    if isinstance(release, Statement):
+        return {f"{stem}.card.md": record_card(release, owner)}
     schema = len(to_json(dict(release.domain.to_dict())))
     if schema * len(release.files) > MAX_CHARACTERS:
         raise ResourceError(
@@ -80,3 +92,30 @@ def write_cards(texts: dict[str, str], at: Callable[[str], Target], exists: IfEx
                 target.remove()
         raise
     return list(targets.values())
+
+
+def to_json(value: Any) -> str:
+    """A JSON text with a line for each entry."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def to_yaml(value: Any) -> str:
+    """A YAML text in blocks, texts of several lines as they are, for people to read and review."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]  # its package has no types
+        """Knows no aliases, which few who edit YAML by hand do."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: Dumper, data: str) -> Any:
+        style = "|" if "\n" in data else None
+        if _UNSEEN.search(data):
+            style = '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+    Dumper.add_representer(str, text)
+    dumped = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return _UNSEEN.sub(lambda match: f"\\U{ord(match[0]):08x}", dumped)

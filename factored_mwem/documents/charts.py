@@ -5,14 +5,14 @@ All bars of a picture are one path, all dots another: a page of a hundred column
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from factored_mwem.documents.groups import start_of
-from factored_mwem.documents.wording import plain
+from factored_mwem.documents.page import plain
 
 WIDTH = 340
 """Of a picture: about a phone's."""
@@ -23,7 +23,7 @@ TALL, BELOW, TOP, LEFT = 128, 20, 6, 34
 MOST_TICKS = 5
 
 
-class Mark(NamedTuple):
+class ChartMark(NamedTuple):
     """A text in a picture."""
 
     x: float
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Series:
     """What is drawn of every group, in shares, float64[group]: `bars`, and `dots` with whiskers from `low` to
-    `high`; None where it is not known.
+    `high`; None if it is not known.
     """
 
     bars: np.ndarray | None
@@ -63,78 +63,88 @@ class Chart:
     whiskers: str
     dots: tuple[tuple[float, float], ...]
     grid: str
-    texts: tuple[Mark, ...]
+    texts: tuple[ChartMark, ...]
 
 
 def across(labels: Sequence[str], series: Series, left: int = LABELS) -> Chart:
     """A bar a row, its label at the left, where there is room of `left`."""
     top, room = _nice(series.top), WIDTH - left - RIGHT
-    height = ROW * len(labels) + BELOW
+    bottom = ROW * len(labels)
+    thick = 11 if series.beside is None else 5
 
     def x(share: float) -> float:
-        return round(left + room * float(np.clip(np.nan_to_num(share), 0, top)) / top, 1)
+        return round(left + room * _inside(share, top) / top, 1)
 
-    texts = [Mark(left - 5, ROW * i + 12, plain(name, left // 7), "end") for i, name in enumerate(labels)]
-    grid = ""
-    for share in _ticks(top):
-        grid += f"M{x(share)} 0V{ROW * len(labels)}"
+    texts = [
+        ChartMark(left - 5, ROW * i + 12, plain(name, left // 7), "end") for i, name in enumerate(labels)
+    ]
+    for share in (0.0, top / 2, top):
         anchor = "start" if share == 0 else "end" if share == top else "middle"
-        texts.append(Mark(x(share), height - 6, _scale(share), anchor))
-    halves = series.beside is not None
-    bars = "".join(
-        f"M{left} {ROW * i + 3}H{x(share)}v{5 if halves else 11}H{left}z"
-        for i, share in enumerate(_known(series.bars))
+        texts.append(ChartMark(x(share), bottom + BELOW - 6, _scale(share), anchor))
+    return Chart(
+        WIDTH,
+        bottom + BELOW,
+        bars=_path(lambda i, s: f"M{left} {ROW * i + 3}H{x(s)}v{thick}H{left}z", series.bars),
+        beside=_path(lambda i, s: f"M{left} {ROW * i + 9}H{x(s)}v5H{left}z", series.beside),
+        whiskers=_path(
+            lambda i, low, high: (
+                f"M{x(low)} {ROW * i + 5.5}v6M{x(low)} {ROW * i + 8.5}H{x(high)}M{x(high)} {ROW * i + 5.5}v6"
+            ),
+            series.low,
+            series.high,
+        ),
+        dots=tuple((x(share), ROW * i + 8.5) for i, (share,) in _known(series.dots)),
+        grid="".join(f"M{x(share)} 0V{bottom}" for share in (0.0, top / 2, top)),
+        texts=tuple(texts),
     )
-    beside = "".join(
-        f"M{left} {ROW * i + 9}H{x(share)}v5H{left}z" for i, share in enumerate(_known(series.beside))
-    )
-    dots = tuple((x(share), ROW * i + 8.5) for i, share in enumerate(_known(series.dots)))
-    whiskers = "".join(
-        f"M{x(low)} {ROW * i + 5.5}v6M{x(low)} {ROW * i + 8.5}H{x(high)}M{x(high)} {ROW * i + 5.5}v6"
-        for i, (low, high) in enumerate(zip(_known(series.low), _known(series.high), strict=True))
-    )
-    return Chart(WIDTH, height, bars, beside, whiskers, dots, grid, tuple(texts))
 
 
 def upright(labels: Sequence[str], series: Series) -> Chart:
     """A bar a column; below, where a few of them begin."""
     top, room, count = _nice(series.top), WIDTH - LEFT - RIGHT, max(len(labels), 1)
     step, base = room / count, TOP + TALL
+    thick = round(step * 0.84, 2)
+    half = thick if series.beside is None else round(thick / 2, 2)
 
     def y(share: float) -> float:
-        return round(base - TALL * float(np.clip(np.nan_to_num(share), 0, top)) / top, 1)
+        return round(base - TALL * _inside(share, top) / top, 1)
 
     def x(i: float) -> float:
         return round(LEFT + step * i, 1)
 
-    grid, texts = "", []
-    for share in _ticks(top):
-        grid += f"M{LEFT} {y(share)}H{WIDTH - RIGHT}"
-        texts.append(Mark(LEFT - 4, y(share) + 4, _scale(share), "end"))
+    texts = [ChartMark(LEFT - 4, y(share) + 4, _scale(share), "end") for share in (0.0, top / 2, top)]
     starts = [start_of(label) for label in labels]
     for i in _spread(starts, room):
-        anchor = "start" if i == 0 else "end" if i == len(labels) - 1 else "middle"
-        at = x(i) if i == 0 else x(i + 1) if i == len(labels) - 1 else x(i + 0.5)
-        texts.append(Mark(at, base + 14, plain(starts[i], 18), anchor))
-    thick = round(step * 0.84, 2)
-    half = thick if series.beside is None else round(thick / 2, 2)
-    bars = "".join(
-        f"M{x(i + 0.08)} {base}V{y(share)}h{half}V{base}z" for i, share in enumerate(_known(series.bars))
+        anchor, at = ("start", x(i)) if i == 0 else ("middle", x(i + 0.5))
+        if i and i == len(labels) - 1:
+            anchor, at = "end", x(i + 1)
+        texts.append(ChartMark(at, base + 14, plain(starts[i], 18), anchor))
+    return Chart(
+        WIDTH,
+        base + BELOW,
+        bars=_path(lambda i, s: f"M{x(i + 0.08)} {base}V{y(s)}h{half}V{base}z", series.bars),
+        beside=_path(
+            lambda i, s: f"M{round(x(i + 0.08) + half, 1)} {base}V{y(s)}h{half}V{base}z", series.beside
+        ),
+        whiskers=_path(lambda i, low, high: f"M{x(i + 0.5)} {y(low)}V{y(high)}", series.low, series.high),
+        dots=tuple((x(i + 0.5), y(share)) for i, (share,) in _known(series.dots)),
+        grid="".join(f"M{LEFT} {y(share)}H{WIDTH - RIGHT}" for share in (0.0, top / 2, top)),
+        texts=tuple(texts),
     )
-    beside = "".join(
-        f"M{round(x(i + 0.08) + half, 1)} {base}V{y(share)}h{half}V{base}z"
-        for i, share in enumerate(_known(series.beside))
-    )
-    dots = tuple((x(i + 0.5), y(share)) for i, share in enumerate(_known(series.dots)))
-    whiskers = "".join(
-        f"M{x(i + 0.5)} {y(low)}V{y(high)}"
-        for i, (low, high) in enumerate(zip(_known(series.low), _known(series.high), strict=True))
-    )
-    return Chart(WIDTH, base + BELOW, bars, beside, whiskers, dots, grid, tuple(texts))
 
 
-def _known(values: np.ndarray | None) -> list[float]:
-    return [] if values is None else [float(value) for value in values]
+def _known(*values: np.ndarray | None) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """(group, its shares) of what is known."""
+    return enumerate(zip(*(part.tolist() for part in values if part is not None), strict=True))
+
+
+def _path(mark: Callable[..., str], *values: np.ndarray | None) -> str:
+    """The marks of all groups, each drawn from its number and its shares."""
+    return "".join(mark(i, *shares) for i, shares in _known(*values))
+
+
+def _inside(share: float, top: float) -> float:
+    return float(np.clip(np.nan_to_num(share), 0, top))
 
 
 def _nice(top: float) -> float:
@@ -143,10 +153,6 @@ def _nice(top: float) -> float:
     return float(
         next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= top * (1 - 1e-9))
     )
-
-
-def _ticks(top: float) -> list[float]:
-    return [0.0, top / 2, top]
 
 
 def _scale(share: float) -> str:

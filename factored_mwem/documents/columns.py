@@ -5,48 +5,41 @@ answers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from factored_mwem.answers.looks import Noisy
+from factored_mwem.answers.intervals import MeasuredBasis, Sums, half_width
+from factored_mwem.answers.least_squares import least_squares
+from factored_mwem.answers.projections import Noisy
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.documents.charts import Chart, Series, across, upright
 from factored_mwem.documents.groups import Groups, groups_at, groups_of
 from factored_mwem.documents.material import Material
-from factored_mwem.documents.one_way import OneWay, one_way
-from factored_mwem.documents.wording import NOTHING, counted, fixed, percent, plain
-from factored_mwem.pipeline.manifest import AttributeFacts
+from factored_mwem.documents.page import NOTHING, counted, fixed, percent, plain
+from factored_mwem.pipeline.record.manifest import AttributeFacts
 
 UPRIGHT = 9
 """Bins from which on they stand beside each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnFacts:
-    """A column of the table: `fates` are kept, clipped, other, missing of a learnt one. `rows`: of each group
-    its label, share of the rows, estimate, and the ends of its interval.
+class OneWay(NamedTuple):
+    """float64[group]: `estimate` of the records of each group, and the bounds of its 95 % interval."""
+
+    estimate: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def columns_of(material: Material) -> list[dict[str, Any]]:
+    """The facts of every column, in the order of the table: `fates` are kept, clipped, other, missing of a
+    learnt one; `rows`: of each group its label, share of the rows, estimate, and the ends of its interval.
     """
-
-    name: str
-    about: str
-    described: str
-    learnt: bool
-    fates: tuple[str, ...] | None
-    codes: str
-    said: str
-    chart: Chart | None
-    rows: tuple[tuple[str, ...], ...]
-    measured: bool
-    seen: str
-
-
-def columns_of(material: Material) -> list[ColumnFacts]:
-    """The facts of every column, in the order of the table."""
     noisy = None if material.made is None else Noisy.of(material.made.evidence)
     return [_column(material, facts, noisy) for facts in material.manifest.attributes]
 
 
-def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) -> ColumnFacts:
+def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) -> dict[str, Any]:
     attribute = material.domain[facts.name]
     counts = None if material.rows is None else material.rows.counts[facts.name]
     believed = _believed(material, facts.name)
@@ -60,19 +53,17 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
     shares = None if counts is None else groups.added(counts) / max(int(counts.sum()), 1)
     series = Series(shares, *(noisy or (None, None, None)))
     fates = (facts.kept, facts.clipped, facts.other, facts.missing)
-    return ColumnFacts(
-        name=plain(facts.name),
-        about=_about(facts),
-        described=plain(attribute.title or attribute.description or "", 300),
-        learnt=facts.domain == "learnt",
-        fates=None if facts.kept is None else tuple(percent(fate) for fate in fates),
-        codes=f"{facts.codes:,}",
-        said=groups.said,
-        chart=None if shares is None and noisy is None else _drawn(groups, series),
-        rows=_table(groups, series),
-        measured=noisy is not None,
-        seen=_seen(facts.name, groups, series),
-    )
+    return {
+        "name": plain(facts.name),
+        "about": _about(facts),
+        "described": plain(attribute.title or attribute.description or "", 300),
+        "fates": None if facts.kept is None else tuple(percent(fate) for fate in fates),
+        "said": groups.said,
+        "chart": None if shares is None and noisy is None else drawn(groups, series),
+        "rows": _table(groups, series),
+        "measured": noisy is not None,
+        "seen": _seen(facts.name, groups, series),
+    }
 
 
 def _about(facts: AttributeFacts) -> str:
@@ -93,9 +84,9 @@ def _levels(material: Material, name: str) -> Iterator[Groups]:
         return
     levels = material.made.model.levels
     for variable in levels.chains[material.domain.modelled.names.index(name)][1:]:
-        found = groups_at(material.domain[name], levels.groups[variable])
-        if found is not None:
-            yield found
+        groups = groups_at(material.domain[name], levels.groups[variable])
+        if groups is not None:
+            yield groups
 
 
 def _believed(material: Material, name: str) -> np.ndarray | None:
@@ -109,11 +100,25 @@ def _noisy(material: Material, name: str, groups: Groups, answers: Noisy) -> One
     """Shares of all records, by the noisy answers."""
     if material.made is None or name in material.domain.derived:
         return None
-    found = one_way(answers, material.domain.modelled.names.index(name), groups)
-    return None if found is None else OneWay(*(part / material.made.model.total for part in found))
+    shares = one_way(answers, material.domain.modelled.names.index(name), groups)
+    return None if shares is None else OneWay(*(part / material.made.model.total for part in shares))
 
 
-def _drawn(groups: Groups, series: Series) -> Chart:
+def one_way(noisy: Noisy, position: int, groups: Groups) -> OneWay | None:
+    """The best that all noisy answers together say of an attribute, by least squares, which trusts no model;
+    None if they do not fix its values.
+    """
+    count = len(groups)
+    estimate = least_squares(noisy, QueryTerms((position,), (groups.weights,), count))
+    if estimate is None:
+        return None
+    each = Sums(np.arange(count)[:, None], np.ones((count, 1)))
+    half = half_width(MeasuredBasis([estimate]).spread(each))
+    return OneWay(estimate.values, estimate.values - half, estimate.values + half)
+
+
+def drawn(groups: Groups, series: Series) -> Chart:
+    """Many bins stand beside each other, other groups below each other."""
     return (upright if groups.scaled >= UPRIGHT else across)(groups.labels, series)
 
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from factored_mwem.documents import accounts
-from factored_mwem.documents.column import Column
 from factored_mwem.documents.datapackage import is_mail, plain_name
 from factored_mwem.documents.owner import Owner
-from factored_mwem.documents.published import Published
+from factored_mwem.documents.published import ColumnSection, Published
 from factored_mwem.documents.registry import published_on
 
 TYPES = {"datetime": "timestamp"}
@@ -72,19 +71,19 @@ def _rows(release: Published) -> dict[str, Any]:
     }
 
 
-def _property(column: Column) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _property(column: ColumnSection) -> dict[str, Any]:
+    facts: dict[str, Any] = {
         "name": column.name,
         "logicalType": TYPES.get(column.type, column.type),
         "required": column.required,
     }
-    said = [text for text in (column.title, column.description) if text]
-    if said:
-        found["description"] = ". ".join(said)
+    texts = [text for text in (column.title, column.description) if text]
+    if texts:
+        facts["description"] = ". ".join(texts)
     if column.minimum is not None:
-        found["logicalTypeOptions"] = {"minimum": column.minimum, "maximum": column.maximum}
+        facts["logicalTypeOptions"] = {"minimum": column.minimum, "maximum": column.maximum}
     if column.values is not None:
-        found["quality"] = [
+        facts["quality"] = [
             {
                 "name": "declared values",
                 "type": "library",
@@ -93,7 +92,7 @@ def _property(column: Column) -> dict[str, Any]:
                 "mustBe": 0,
             }
         ]
-    return found
+    return facts
 
 
 def _certified(release: Published) -> Iterator[dict[str, Any]]:
@@ -101,12 +100,12 @@ def _certified(release: Published) -> Iterator[dict[str, Any]]:
     certificate = release.manifest.certificate
     if certificate is None:
         return
-    for error, said in zip(certificate.errors, accounts.accuracy(release), strict=True):
+    for error, sentence in zip(certificate.errors, accounts.accuracy(release), strict=True):
         yield {
             "name": f"certified {error.what} error, order {error.order}",
             "type": "text",
             "dimension": "accuracy",
-            "description": said,
+            "description": sentence,
             "customProperties": _properties(
                 {
                     "columns": list(error.attributes),
@@ -121,19 +120,9 @@ def _certified(release: Published) -> Iterator[dict[str, Any]]:
 
 
 def _promise(release: Published) -> dict[str, Any]:
-    promise = release.manifest.guarantee
-    numbers = {
-        "epsilon": promise.epsilon,
-        "delta": promise.delta,
-        "rho": release.rho,
-        "spentEpsilon": promise.spent_epsilon,
-    }
     return {
-        "privacyStatement": promise.statement,
-        **{name: number for name, number in numbers.items() if number is not None},
-        "neighbours": promise.neighbours,
-        "contributions": promise.contributions,
-        "privacyUnit": accounts.unit(release),
+        "privacyStatement": release.manifest.guarantee.statement,
+        **accounts.promise(release),
         "adjacency": accounts.adjacency(release),
         "composition": accounts.composition(release),
         "mechanisms": accounts.mechanisms(release),

@@ -7,14 +7,14 @@ Neither has words for differential privacy: its parameters are properties of the
 from __future__ import annotations
 
 import glob
+import re
 from typing import Any
 from urllib.parse import quote
 
 from factored_mwem.documents import accounts
-from factored_mwem.documents.column import Column
 from factored_mwem.documents.datapackage import address
 from factored_mwem.documents.owner import Owner
-from factored_mwem.documents.published import Published
+from factored_mwem.documents.published import ColumnSection, Published
 from factored_mwem.documents.registry import published_on
 
 TYPES = {
@@ -82,7 +82,7 @@ def dataset(release: Published, owner: Owner) -> dict[str, Any]:
 
 
 def _responsible(release: Published, owner: Owner) -> dict[str, Any]:
-    protected = f"{accounts.title(release)} Protected: {accounts.unit(release)}."
+    protected = f"{accounts.title(release)} Protected: {release.policy.protected()}."
     return {
         "rai:dataCollection": owner.data_collection,
         "rai:dataUseCases": owner.intended_use,
@@ -99,15 +99,9 @@ def _responsible(release: Published, owner: Owner) -> dict[str, Any]:
 
 def _activity(release: Published) -> dict[str, Any]:
     """The release as an activity of PROV; its parameters are values of schema.org."""
-    manifest, promise = release.manifest, release.manifest.guarantee
-    said: dict[str, Any] = {
-        "epsilon": promise.epsilon,
-        "delta": promise.delta,
-        "rho": release.rho,
-        "spent epsilon": promise.spent_epsilon,
-        "neighbours": promise.neighbours,
-        "contributions": promise.contributions,
-        "privacy unit": accounts.unit(release),
+    manifest = release.manifest
+    values = {re.sub("([A-Z])", r" \1", name).lower(): v for name, v in accounts.promise(release).items()}
+    values |= {
         "adjacency": accounts.adjacency(release),
         "composition": accounts.composition(release),
         "mechanisms": accounts.mechanisms(release),
@@ -116,16 +110,14 @@ def _activity(release: Published) -> dict[str, Any]:
     }
     return {
         "@type": "prov:Activity",
-        "prov:label": f"Release with {promise.statement}",
+        "prov:label": f"Release with {manifest.guarantee.statement}",
         "prov:endedAtTime": {"@type": "sc:Date", "@value": manifest.created.isoformat()},
         "prov:wasAssociatedWith": {
             "@type": "prov:SoftwareAgent",
             "prov:label": f"{manifest.tool} {manifest.tool_version}",
         },
         "additionalProperty": [
-            {"@type": "sc:PropertyValue", "name": name, "value": value}
-            for name, value in said.items()
-            if value is not None
+            {"@type": "sc:PropertyValue", "name": name, "value": value} for name, value in values.items()
         ],
     }
 
@@ -162,16 +154,16 @@ def _distribution(release: Published, owner: Owner) -> list[dict[str, Any]]:
     ]
 
 
-def _field(column: Column, release: Published) -> dict[str, Any]:
+def _field(column: ColumnSection, release: Published) -> dict[str, Any]:
     where = {"fileSet": {"@id": "parts"}}
     if release.folder is None:
         where = {"fileObject": {"@id": quote(release.files[0].path)}}
-    said = [text for text in (column.title, column.description, accounts.in_words(column)) if text]
+    texts = [text for text in (column.title, column.description, accounts.in_words(column)) if text]
     return {
         "@type": "cr:Field",
         "@id": f"rows/{quote(column.name, safe='')}",
         "name": column.name,
-        "description": ". ".join(said),
+        "description": ". ".join(texts),
         "dataType": TYPES[column.type],
         "source": {**where, "extract": {"column": column.name}},
     }

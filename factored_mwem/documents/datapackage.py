@@ -10,16 +10,14 @@ from typing import Any
 from urllib.parse import quote
 
 from factored_mwem.documents import accounts
-from factored_mwem.documents.column import Column
 from factored_mwem.documents.owner import Owner
-from factored_mwem.documents.published import DataFile, Published
+from factored_mwem.documents.published import ColumnSection, Published, PublishedFile
 
 PROFILE = "https://datapackage.org/profiles/2.0/"
 
 
 def package(release: Published, owner: Owner) -> dict[str, Any]:
     """The descriptor; the schema of every resource is that of the released rows."""
-    promise = release.manifest.guarantee
     schema = table_schema(release)
     return {
         "$schema": f"{PROFILE}datapackage.json",
@@ -36,14 +34,8 @@ def package(release: Published, owner: Owner) -> dict[str, Any]:
         "resources": [_resource(release, file, owner, schema) for file in release.files],
         "differentialPrivacy": {
             "released": release.manifest.created.isoformat(),
-            "statement": promise.statement,
-            "epsilon": promise.epsilon,
-            "delta": promise.delta,
-            **({"rho": release.rho} if release.rho is not None else {}),
-            "spentEpsilon": promise.spent_epsilon,
-            "neighbours": promise.neighbours,
-            "contributions": promise.contributions,
-            "privacyUnit": accounts.unit(release),
+            "statement": release.manifest.guarantee.statement,
+            **accounts.promise(release),
             "unprotected": accounts.unprotected(release),
         },
     }
@@ -58,7 +50,7 @@ def table_schema(release: Published) -> dict[str, Any]:
     }
 
 
-def _field(column: Column, suffix: str) -> dict[str, Any]:
+def _field(column: ColumnSection, suffix: str) -> dict[str, Any]:
     field: dict[str, Any] = {"name": column.name, "type": column.type}
     if column.type == "datetime" and suffix == ".csv":
         field["format"] = "any"  # a space stands between day and time
@@ -69,7 +61,9 @@ def _field(column: Column, suffix: str) -> dict[str, Any]:
     return field | ({"constraints": column.limits} if column.limits else {})
 
 
-def _resource(release: Published, file: DataFile, owner: Owner, schema: dict[str, Any]) -> dict[str, Any]:
+def _resource(
+    release: Published, file: PublishedFile, owner: Owner, schema: dict[str, Any]
+) -> dict[str, Any]:
     resource: dict[str, Any] = {
         "$schema": f"{PROFILE}dataresource.json",
         "name": plain_name(file.path),
@@ -85,7 +79,7 @@ def _resource(release: Published, file: DataFile, owner: Owner, schema: dict[str
     return resource | {"schema": schema}
 
 
-def address(file: DataFile, owner: Owner) -> str:
+def address(file: PublishedFile, owner: Owner) -> str:
     """Where a file is: under the owner's address, or as it lies beside the manifest."""
     return f"{owner.data_url.rstrip('/')}/{quote(file.path)}" if owner.data_url else file.path
 

@@ -1,20 +1,20 @@
 """Expected: how far the table may be off: what the certificate measured, and what noise and model lead one to
-expect.
-"""
+expect."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from factored_mwem.answers.expected import expected_errors
+from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.replicates import Bootstrap, Replicates
 from factored_mwem.documents.material import Material
-from factored_mwem.documents.wording import fixed, percent, plain
+from factored_mwem.documents.page import fixed, percent, plain
 from factored_mwem.errors import FmwemError
-from factored_mwem.pipeline.manifest import CertifiedError, Manifest
+from factored_mwem.pipeline.record.manifest import CertifiedError, Manifest
 from factored_mwem.pipeline.result import Release
 
 MOST_CERTIFIED, MOST_PAIRS, SHOWN = 200, 400, 15
@@ -27,46 +27,20 @@ takes seconds.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Certified:
-    """What a certificate says, a row for each error: what, estimate, standard error, low, high."""
-
-    confidence: str
-    share: str
-    rows: tuple[tuple[str, ...], ...]
-    criteria: tuple[str, ...]
-    tried: int
-    tries: int
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What the model leads one to expect, by so many `replicates`: `rows` of what, how many, mean and worst;
-    the `worst` of all, and of how many pairs (`all_pairs`) not all were looked at, else 0.
+def errors_of(material: Material) -> dict[str, Any]:
+    """The errors that can be stated of a release from public facts: `certified`, paid for, whatever the model
+    did; `expected` by the model, which may be wrong.
     """
-
-    replicates: int
-    rows: tuple[tuple[str, ...], ...]
-    worst: tuple[tuple[str, ...], ...]
-    all_pairs: int
-
-
-@dataclass(frozen=True, slots=True)
-class Errors:
-    """`certified`: paid for, whatever the model did; `expected`: by the model, which may be wrong."""
-
-    certified: Certified | None
-    expected: Expected | None
-
-
-def errors_of(material: Material) -> Errors:
-    """The errors that can be stated of a release from public facts."""
     made = material.made
-    return Errors(_certified(material.manifest), None if made is None else _expected(made))
+    expected = None if made is None else _expected(made)
+    return {"certified": _certified(material.manifest), "expected": expected}
 
 
-def _expected(made: Release) -> Expected | None:
-    """None where no replicate can be made: see `Bootstrap`."""
+def _expected(made: Release) -> dict[str, Any] | None:
+    """What so many `replicates` lead one to expect: `rows` of what, how many, mean and worst; the `worst` of
+    all; of how many pairs (`all_pairs`) not all were looked at, else 0. None if no replicate can be made: see
+    `Bootstrap`.
+    """
     names, evidence = made.domain.modelled.names, made.evidence
     count = min(REPLICATES, max(REPLICATES * COLUMNS // len(names), 3))
     try:
@@ -74,18 +48,22 @@ def _expected(made: Release) -> Expected | None:
         singles: list[tuple[int, ...]] = [(a,) for a in range(len(names))]
         pairs: list[tuple[int, ...]] = list(itertools.combinations(range(len(names)), 2))
         looked = [pairs[i] for i in _evenly(len(pairs))]
-        found = expected_errors(evidence, 2, replicates, [*singles, *looked])
+        errors = expected_errors(evidence, 2, replicates, [*singles, *looked])
     except FmwemError:
         return None
     rows = []
     for k, words in ((1, "single columns"), (2, "pairs of columns")):
-        of_order = [error for view, error in found if len(view) == k]
+        of_order = [error for view, error in errors if len(view) == k]
         if of_order:
             means = (fixed(float(np.mean(of_order))), fixed(max(of_order)))
             rows.append((words, f"{len(of_order):,}", *means))
-    found.sort(key=lambda each: -each[1])
-    worst = tuple((" x ".join(plain(names[a], 40) for a in view), fixed(e)) for view, e in found[:SHOWN])
-    return Expected(count, tuple(rows), worst, len(pairs) if len(looked) < len(pairs) else 0)
+    errors.sort(key=lambda each: -each[1])
+    return {
+        "replicates": count,
+        "rows": rows,
+        "worst": [(" x ".join(plain(names[a], 40) for a in view), fixed(e)) for view, e in errors[:SHOWN]],
+        "all_pairs": len(pairs) if len(looked) < len(pairs) else 0,
+    }
 
 
 def _evenly(count: int) -> list[int]:
@@ -93,23 +71,22 @@ def _evenly(count: int) -> list[int]:
     return [i * count // MOST_PAIRS for i in range(MOST_PAIRS)] if count > MOST_PAIRS else list(range(count))
 
 
-def _certified(manifest: Manifest) -> Certified | None:
-    found = manifest.certificate
-    if found is None:
+def _certified(manifest: Manifest) -> dict[str, Any] | None:
+    """What a certificate says, a row for each error: what, estimate, standard error, low, high."""
+    certificate = manifest.certificate
+    if certificate is None:
         return None
-    rows = tuple(
-        (_what(error), *(fixed(value) for value in (error.estimate, error.stderr, error.low, error.high)))
-        for error in found.errors[:MOST_CERTIFIED]
-    )
-    criteria = tuple(plain(text, 120) for text in found.criteria)
-    return Certified(
-        percent(found.confidence, 0),
-        percent(found.share / found.tries),
-        rows,
-        criteria,
-        found.tried,
-        found.tries,
-    )
+    return {
+        "confidence": percent(certificate.confidence, 0),
+        "share": percent(certificate.share / certificate.tries),
+        "rows": [
+            (_what(error), *map(fixed, (error.estimate, error.stderr, error.low, error.high)))
+            for error in certificate.errors[:MOST_CERTIFIED]
+        ],
+        "criteria": [plain(text, 120) for text in certificate.criteria],
+        "tried": certificate.tried,
+        "tries": certificate.tries,
+    }
 
 
 def _what(error: CertifiedError) -> str:
@@ -125,3 +102,29 @@ def how_many(error: CertifiedError) -> str:
     """What an error is the mean or the worst of; where not all that were asked for, a random sample."""
     sets = f"{error.sets:,} set{'s' * (error.sets > 1)}"
     return sets if error.sets >= error.asked else f"{sets} (of {error.asked:,}, drawn at random)"
+
+
+ENOUGH = 12
+"""Replicates that are asked: an error is a sum over cells, which differs little between them."""
+MAX_MARGINALS = 5_000
+
+
+def expected_errors(
+    evidence: Evidence, order: int, replicates: Replicates, marginals: Sequence[tuple[int, ...]] | None = None
+) -> list[tuple[tuple[int, ...], float]]:
+    """(attributes, error) of `marginals`, or of all of up to `order` attributes (MAX_MARGINALS at most).
+
+    An error is the expected L1 distance of shares (0 to 2) between the model's marginal and the table's, as
+    replicates have it: noise, and rows that no model follows, but nothing that the trees leave out.
+    """
+    attributes = range(len(evidence.model.levels.shape))
+    if marginals is None:
+        every = (itertools.combinations(attributes, k) for k in range(1, order + 1))
+        marginals = list(itertools.islice(itertools.chain.from_iterable(every), MAX_MARGINALS))
+    summed, drawn = np.zeros(len(marginals)), min(ENOUGH, len(replicates))
+    for b in range(drawn):
+        forest = replicates.forest(b)
+        answers, truths = forest.marginals(marginals), replicates.truths(b, marginals)
+        for i, (answer, truth) in enumerate(zip(answers, truths, strict=True)):
+            summed[i] += np.abs(answer / answer.sum() - truth / truth.sum()).sum() / drawn
+    return list(zip(marginals, summed.tolist(), strict=True))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from factored_mwem.documents.wording import plain, rounded
+from factored_mwem.documents.page import plain, rounded
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.tables.labels import Label, labels_of
+from factored_mwem.tables.codes.decode import Label, labels_of
 
 MOST_BINS, MOST_VALUES = 32, 20
 """Bars of a column of bins, and of one of listed values."""
@@ -44,20 +44,20 @@ def groups_of(attribute: Attribute, known: np.ndarray | None) -> Groups:
     """Groups for a picture; `known: [code]` says which listed values are frequent: public counts."""
     labels, inside = labels_of(attribute), _inside(attribute)
     if attribute.categorical:
-        names, of_code, said = _frequent(labels[:inside], known)
+        names, of_code, note = _frequent(labels[:inside], known)
         scaled = 0
     else:
         each = -(-inside // MOST_BINS)
         of_code = np.arange(inside) // max(each, 1)
-        names, said = _spans(attribute, labels, of_code), ""
+        names, note = _spans(attribute, labels, of_code), ""
         scaled = len(names)
         if each > 1:
-            said = f"{inside:,} bins or values, {each} neighbours a bar"
-    return _with_rest(attribute, names, of_code, scaled, said)
+            note = f"{inside:,} bins or values, {each} neighbours a bar"
+    return _with_rest(attribute, names, of_code, scaled, note)
 
 
 def groups_at(attribute: Attribute, level: np.ndarray) -> Groups | None:
-    """The groups of a coarser level, `level: int64[code]`, of an attribute with bins; None where they are not
+    """The groups of a coarser level, `level: int64[code]`, of an attribute with bins; None if they are not
     neighbours, or too many for a picture.
     """
     inside = _inside(attribute)
@@ -69,9 +69,9 @@ def groups_at(attribute: Attribute, level: np.ndarray) -> Groups | None:
     if attribute.categorical or not alone or count != len(np.unique(of_code)) or count > MOST_BINS:
         return None
     of_code = np.cumsum(starts) - 1
-    said = f"{inside:,} bins or values, in {count:,} groups that were measured"
+    note = f"{inside:,} bins or values, in {count:,} groups that were measured"
     names = _spans(attribute, labels_of(attribute), of_code)
-    return _with_rest(attribute, names, of_code, count, said)
+    return _with_rest(attribute, names, of_code, count, note)
 
 
 def _inside(attribute: Attribute) -> int:

@@ -5,26 +5,30 @@ Files may be a stranger's: whatever of them a page follows is checked before.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
-from factored_mwem.documents.counted_rows import CountedRows, counted_rows
+from factored_mwem.domain.dialect import OUR_OWN
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.files import read_text
-from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.pipeline.model_fields import sound_manifest
-from factored_mwem.pipeline.model_file import BROKEN
-from factored_mwem.pipeline.replicate_file import beside as replicates_beside
+from factored_mwem.files.files import read_text
+from factored_mwem.pipeline.record.manifest import Manifest, read_record
+from factored_mwem.pipeline.record.manifest_check import doubts
+from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.result import Release
-from factored_mwem.tables.parts import Folder
-from factored_mwem.tables.source import open_table
-from factored_mwem.tables.suffixes import TEXT_SUFFIXES
-from factored_mwem.tables.targets import LocalFile, LocalPlace
+from factored_mwem.pipeline.saving.model_fields import sound_manifest
+from factored_mwem.pipeline.saving.model_file import BROKEN
+from factored_mwem.pipeline.saving.replicate_file import beside as replicates_beside
+from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.inputs.formats import TEXT_SUFFIXES
+from factored_mwem.tables.inputs.source import open_table
+from factored_mwem.tables.outputs.targets import Folder, LocalFile, LocalPlace
 
 ENDING = ".manifest.json"
 NO_MODEL = (
@@ -33,10 +37,38 @@ NO_MODEL = (
 )
 NO_ROWS = "The file of rows was not found beside the manifest, so the rows' own shares are not shown."
 
+MOST_ROWS = 2**17
+"""Rows that are counted, the first of a table: a share is then within .3 % of that of all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedRows:
+    """The histogram of every column of the published rows, which are public: `counts[name]: int64[code]` of
+    the first `rows` rows.
+    """
+
+    counts: dict[str, np.ndarray]
+    rows: int
+
+
+def counted_rows(domain: Domain, batches: Iterable[pa.RecordBatch]) -> CountedRows:
+    """The histograms over the codes of `domain` of the first rows of these batches."""
+    counts = {a.name: np.zeros(a.size, dtype=np.int64) for a in domain}
+    rows = 0
+    for batch in batches:
+        part = batch.slice(0, MOST_ROWS - rows)
+        for attribute in domain:
+            codes = encode(attribute, part.column(attribute.name))
+            counts[attribute.name] += np.bincount(codes, minlength=attribute.size)
+        rows += part.num_rows
+        if rows >= MOST_ROWS:
+            break
+    return CountedRows(counts, rows)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Material:
-    """`made`: the model with its noisy answers; `rows`: what the published rows hold; None where they are not
+    """`made`: the model with its noisy answers; `rows`: what the published rows hold; None if they are not
     at hand, and `lacking` says why.
     """
 
@@ -57,15 +89,24 @@ def material_of(made: Release, manifest: Manifest | None = None) -> Material:
 def material_at(path: Path, model: Path | None = None) -> Material:
     """Of a manifest's file, with its rows and its model: the one given, else the one beside it."""
     manifest, domain = manifest_at(path)
-    made = _model(path, manifest, model)
+    release = _model(path, manifest, model)
     rows = rows_beside(path, manifest)
     counted = None if rows is None else _counted(rows, domain)
-    lacking = [why for why, known in ((NO_MODEL, made), (NO_ROWS, counted)) if known is None]
-    return Material(manifest, domain, made, counted, tuple(lacking))
+    lacking = [why for why, known in ((NO_MODEL, release), (NO_ROWS, counted)) if known is None]
+    return Material(manifest, domain, release, counted, tuple(lacking))
+
+
+def other_record(path: Path) -> Statement | None:
+    """The record in a file, where it is a sound one, and not of a release."""
+    with contextlib.suppress(InputError, ValueError, OSError):
+        record = read_record(read_text(path, "manifest"))
+        if not isinstance(record, Manifest) and next(doubts(record), None) is None:
+            return record
+    return None
 
 
 def manifest_at(path: Path) -> tuple[Manifest, Domain]:
-    """A manifest and its domain. InputError where the file is none, or holds what no release has."""
+    """A manifest and its domain. Raises InputError if the file is not a manifest that a release can have."""
     if not path.is_file():
         raise InputError(f"no manifest {path}")
     try:
@@ -87,15 +128,15 @@ def manifest_at(path: Path) -> tuple[Manifest, Domain]:
 def _model(path: Path, manifest: Manifest, given: Path | None) -> Release | None:
     """The model of the same release; one that lies beside the manifest may be another's, and is passed by."""
     if given is not None:
-        made = Release.load(given)
-        if not _same(made.manifest, manifest):
+        release = Release.load(given)
+        if not _same(release.manifest, manifest):
             raise InputError(f"{given} is the model of another release than {path}; name its own, or none")
-        return made
-    for found in _models(path):
-        if found.is_file():
-            made = Release.load(found)
-            if _same(made.manifest, manifest):
-                return made
+        return release
+    for place in _models(path):
+        if place.is_file():
+            release = Release.load(place)
+            if _same(release.manifest, manifest):
+                return release
     return None
 
 
@@ -107,8 +148,10 @@ def _models(path: Path) -> list[Path]:
 
 def beside(path: Path) -> list[Path]:
     """The model and the rows beside a manifest, and what is kept beside the model: nothing takes their place.
-    InputError where the file is no manifest.
+    Raises InputError if the file is no manifest.
     """
+    if (record := other_record(path)) is not None:
+        return [path] if record.output is None else [path, path.with_name(Path(record.output.file).name)]
     manifest, _ = manifest_at(path)
     models, rows = _models(path), rows_beside(path, manifest)
     return [*models, *(replicates_beside(model) for model in models), *([rows] if rows is not None else [])]
@@ -123,7 +166,7 @@ def _same(one: Manifest, other: Manifest) -> bool:
 
 
 def rows_beside(path: Path, manifest: Manifest) -> Path | None:
-    """The rows that a manifest names, in its own folder. InputError where they are not those."""
+    """The rows that a manifest names, in its own folder. Raises InputError if they are not those."""
     output = manifest.output
     if output is None:
         return None
@@ -148,6 +191,6 @@ def _counted(rows: Path, domain: Domain) -> CountedRows:
 
 def batches_of(rows: Path, domain: Domain) -> Iterator[pa.RecordBatch]:
     """Published rows, as they were written: in a text file all quotes are closed."""
-    table = open_table(rows, "multiline" if rows.suffix in TEXT_SUFFIXES else "checked")
+    table = open_table(rows, "multiline" if rows.suffix in TEXT_SUFFIXES else "checked", OUR_OWN)
     for batch in table.batches(domain.names):
         yield pa.RecordBatch.from_arrays(batch.columns, names=list(domain.names))

@@ -7,12 +7,12 @@ import re
 import textwrap
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from factored_mwem.errors import InputError
-from factored_mwem.files import complaint, read_text
+from factored_mwem.files.files import complaint, read_text
 
 MAX_TEXT = 20_000
 """Characters of an answer."""
@@ -32,6 +32,11 @@ Sector = Literal["Technology", "Healthcare", "Education", "Government", "Energy"
 OPTIONAL = ("sector", "sensitive", "data_url", "published", "version", "sources")
 
 
+def _asked(question: str, default: Any = "") -> Any:
+    """A question, not yet answered."""
+    return Field(default, description=question)
+
+
 class Owner(BaseModel):
     """The answers. The description of a field is its question. Of those in `OPTIONAL` that stay empty nothing
     is said.
@@ -39,60 +44,43 @@ class Owner(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Text = Field("", description="Name of the data product, as people will look for it.")
-    description: Text = Field("", description="What its rows describe, in a sentence or two.")
-    curators: Names = Field([], description='Who publishes it: ["Office of Statistics"].')
-    intended_use: Text = Field("", description="What it is for; also what it must not be used for.")
-    region: Text = Field("", description="Which region it describes, or whose laws apply to it.")
-    contact: Text = Field("", description="Whom to ask about it: an e-mail address, or an https:// address.")
-    license: Text = Field(
-        "", description="Its licence: an SPDX identifier (CC-BY-4.0) or an https:// address."
+    name: Text = _asked("Name of the data product, as people will look for it.")
+    description: Text = _asked("What its rows describe, in a sentence or two.")
+    curators: Names = _asked('Who publishes it: ["Office of Statistics"].', [])
+    intended_use: Text = _asked("What it is for; also what it must not be used for.")
+    region: Text = _asked("Which region it describes, or whose laws apply to it.")
+    contact: Text = _asked("Whom to ask about it: an e-mail address, or an https:// address.")
+    license: Text = _asked("Its licence: an SPDX identifier (CC-BY-4.0) or an https:// address.")
+    url: Url = _asked("Its page on the web.")
+    data_collection: Text = _asked("How the private table was collected, when, and of whom.")
+    preparation: Text = _asked(
+        "What was done to the private table before fmwem read it, and whether anything (columns, "
+        "settings, epsilon) was chosen by looking at it or by trying releases, and how that was paid for."
     )
-    url: Url = Field("", description="Its page on the web.")
-    data_collection: Text = Field("", description="How the private table was collected, when, and of whom.")
-    preparation: Text = Field(
-        "",
-        description="What was done to the private table before fmwem read it, and whether anything (columns, "
-        "settings, epsilon) was chosen by looking at it or by trying releases, and how that was paid for.",
+    justification: Text = _asked("Why this epsilon, delta and privacy unit, and who decided it.")
+    actors: Text = _asked("Who sees the private table, who sees the release, and what each is trusted with.")
+    releases: Literal["one", "many", ""] = _asked(
+        'Is it published once ("one"), or again and again ("many")?'
     )
-    justification: Text = Field(
-        "", description="Why this epsilon, delta and privacy unit, and who decided it."
+    releases_details: Text = _asked(
+        "Whether the same people's data will be used again, and how that is accounted for."
     )
-    actors: Text = Field(
-        "", description="Who sees the private table, who sees the release, and what each is trusted with."
+    source: Literal["static", "dynamic", ""] = _asked(
+        'Do new rows come into the private table over time: "static" (no) or "dynamic"?'
     )
-    releases: Literal["one", "many", ""] = Field(
-        "", description='Is it published once ("one"), or again and again ("many")?'
+    record_authors: Names = _asked("Who filled in this file; the registry names them.", [])
+    sector: Sector = _asked("Technology, Healthcare, Education, Government, Energy or Finance.")
+    sensitive: Names = _asked('Which sensitive attributes of people it is about: ["health", "income"].', [])
+    data_url: Url = _asked("Where its files can be fetched: the https:// address of their folder.")
+    published: datetime.date | Literal[""] = _asked(
+        "Day of publication, as 2026-11-22 without quotes; else the day of the release."
     )
-    releases_details: Text = Field(
-        "", description="Whether the same people's data will be used again, and how that is accounted for."
-    )
-    source: Literal["static", "dynamic", ""] = Field(
-        "", description='Do new rows come into the private table over time: "static" (no) or "dynamic"?'
-    )
-    record_authors: Names = Field([], description="Who filled in this file; the registry names them.")
-    sector: Sector = Field(
-        "",
-        description="Technology, Healthcare, Education, Government, Energy or Finance.",
-    )
-    sensitive: Names = Field(
-        [],
-        description='Which sensitive attributes of people it is about: ["health", "income"].',
-    )
-    data_url: Url = Field(
-        "",
-        description="Where its files can be fetched: the https:// address of their folder.",
-    )
-    published: datetime.date | Literal[""] = Field(
-        "",
-        description="Day of publication, as 2026-11-22 without quotes; else the day of the release.",
-    )
-    version: Text = Field("", description="Its version, such as 1.0.0.")
-    sources: Text = Field("", description="Papers or pages about this release.")
+    version: Text = _asked("Its version, such as 1.0.0.")
+    sources: Text = _asked("Papers or pages about this release.")
 
     @classmethod
     def load(cls, path: Path) -> Owner:
-        """The answers in a file. InputError in one line where it is no such file, or what must be answered
+        """The answers in a file. Raises InputError if it is no such file, or what must be answered
         is not.
         """
         try:
@@ -102,14 +90,14 @@ class Owner(BaseModel):
         try:
             owner = cls.model_validate(data)
         except ValidationError as error:
-            found = complaint(error)
+            problem = complaint(error)
         else:
             missing = owner.unanswered
             if not missing:
                 return owner
-            found = f"not answered yet: {', '.join(missing)}"
+            problem = f"not answered yet: {', '.join(missing)}"
         # past the block, for the validator's own error quotes all that it was given
-        raise InputError(f"the owner's file {path}: {found}")
+        raise InputError(f"the owner's file {path}: {problem}")
 
     @property
     def unanswered(self) -> list[str]:
@@ -143,5 +131,9 @@ def draft() -> str:
 
 def _question(name: str) -> list[str]:
     field = Owner.model_fields[name]
-    asked = textwrap.wrap(field.description or "", 108)
-    return ["", *(f"# {line}" for line in asked), f"{name} = {'[]' if field.default == [] else chr(34) * 2}"]
+    question = textwrap.wrap(field.description or "", 108)
+    return [
+        "",
+        *(f"# {line}" for line in question),
+        f"{name} = {'[]' if field.default == [] else chr(34) * 2}",
+    ]

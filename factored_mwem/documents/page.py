@@ -1,11 +1,72 @@
-"""Page: a template filled in. Every text on it is escaped, and the page itself forbids what is not in it."""
+"""Page: a template filled in, and texts and figures as a page shows them. A text may be a stranger's, of any
+length and alphabet: every one is escaped, and the page itself forbids what is not in it.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from factored_mwem.pipeline.progress import visible
+
+MOST_CHARACTERS = 60
+"""Of a name or a value on a page."""
+FRACTION = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
+NOTHING = "-"
+"""In the place of a figure that nobody knows."""
+
+
+def plain(text: object, most: int = MOST_CHARACTERS) -> str:
+    """A text on one line, what would steer a screen spelt out (line breaks, marks that turn the direction of
+    writing), the rest left out beyond `most` characters. That it is no HTML, the template sees to.
+    """
+    whole = str(text)[: most + 1]
+    shown = visible(whole).replace("\n", "\\n")
+    return shown if len(whole) <= most and len(shown) <= 2 * most else f"{shown[: most - 1]}…"
+
+
+def rounded(label: str) -> str:
+    """A label of ours with its fractions cut to six digits."""
+    return FRACTION.sub(lambda match: f"{float(match[0]):.6g}", label)
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number with so many digits that count, whole thousands with commas."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == round(value) and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.{digits}g}"
+    return f"{value:.{digits}g}"
+
+
+def fixed(value: float | None, decimals: int = 3) -> str:
+    """A number of a column of numbers, which all have the same decimals."""
+    if value is None or not math.isfinite(value) or abs(value) > 1e15:
+        return NOTHING
+    return f"{value:,.{decimals}f}"
+
+
+def percent(share: float | None, decimals: int = 1) -> str:
+    """A share as per cent."""
+    return NOTHING if share is None or not math.isfinite(share) else f"{fixed(100 * share, decimals)} %"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names one after the other, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(plain(name) for name in names[:most]) + more
 
 
 @cache

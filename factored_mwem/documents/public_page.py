@@ -6,13 +6,10 @@ from factored_mwem.documents.budget import budget_of
 from factored_mwem.documents.columns import columns_of
 from factored_mwem.documents.expected import errors_of
 from factored_mwem.documents.material import Material
-from factored_mwem.documents.page import filled
-from factored_mwem.documents.promise import promise_of
-from factored_mwem.documents.pyramid import layers_of
+from factored_mwem.documents.page import counted, figure, filled, plain
+from factored_mwem.documents.promise import layers_of, promise_of
 from factored_mwem.documents.ties import ties_of
-from factored_mwem.documents.wording import counted, figure, plain
-from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.workload.workload import Workload
+from factored_mwem.pipeline.record.manifest import Manifest
 
 MOST_LINES = 40
 """Warnings and notes that are shown."""
@@ -22,16 +19,16 @@ MOST_PARTS = 20
 def public_page(material: Material) -> str:
     """The HTML of the page: the same bytes from the same release."""
     manifest = material.manifest
-    promise, columns = promise_of(manifest), columns_of(material)
+    columns = columns_of(material)
     return filled(
         "public.html",
         title=_title(manifest),
         released=_released(material),
-        promise=promise,
+        promise=promise_of(manifest),
         budget=budget_of(manifest),
-        layers=layers_of(manifest, promise.guess),
+        layers=layers_of(manifest),
         columns=columns,
-        fates=[(c.name, *c.fates) for c in columns if c.fates is not None],
+        fates=[(c["name"], *c["fates"]) for c in columns if c["fates"] is not None],
         counted=None if material.rows is None else f"{material.rows.rows:,}",
         all_counted=material.rows is not None and _rows(material) <= material.rows.rows,
         ties=ties_of(material),
@@ -85,8 +82,7 @@ def _released(material: Material) -> list[tuple[str, str]]:
 
 def _total(manifest: Manifest) -> str:
     """How many rows the private table has."""
-    listed = manifest.guarantee.assumptions
-    if listed is not None and listed.rows is not None:
+    if "rows" in manifest.guarantee.assumptions:
         return f"the private table has {manifest.estimated_rows:,}, which is taken as public"
     return f"the private table has about {manifest.estimated_rows:,}, by a noisy count"
 
@@ -99,11 +95,11 @@ def _method(manifest: Manifest) -> str:
 
 def _asked(manifest: Manifest) -> str:
     """The workload in words."""
-    workload = Workload.from_dict(manifest.workload)
+    workload = manifest.queries
     words = [f"all marginals of up to {order} columns" for order in workload.orders]
     if workload.named:
         words.append(counted(len(workload.named), "marginal by name"))
-    words += [plain(asked.in_words(), 120) for asked in workload.asked]
+    words += [plain(request.in_words(), 120) for request in workload.asked]
     return "; ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
 
 

@@ -4,24 +4,26 @@ be anybody's.
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import PurePosixPath
+from typing import Any
 
 from pydantic import ValidationError
 
 from factored_mwem.accounting.conversion import Composition, float_up
-from factored_mwem.documents.column import Column
+from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.files import MAX_TEXT_BYTES, complaint
-from factored_mwem.pipeline.manifest import VERSION, Certificate, Manifest, Output
-from factored_mwem.pipeline.manifest_check import cost_of, doubts
-from factored_mwem.policy import Policy, split_policy
-from factored_mwem.tables.parts import digest_of
-from factored_mwem.tables.targets import LocalFile, Target
+from factored_mwem.files.files import MAX_TEXT_BYTES, complaint
+from factored_mwem.pipeline.record.manifest import Certificate, Manifest, read_record
+from factored_mwem.pipeline.record.manifest_check import cost_of, doubts
+from factored_mwem.pipeline.record.statement import Output, Statement
+from factored_mwem.request.policy import Policy, split_policy
+from factored_mwem.tables.outputs.targets import LocalFile, Target, digest_of
 
 MEDIA_TYPES = {
     ".parquet": "application/vnd.apache.parquet",
@@ -30,11 +32,57 @@ MEDIA_TYPES = {
     ".feather": "application/vnd.apache.arrow.file",
 }
 MAX_FILES = 100_000
+_EPOCH = datetime.datetime(1970, 1, 1)
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class ColumnSection:
+    """A column of the released rows. `type` is a Table Schema's.
+
+    The domain says how the private table was read; this says what was written: a number whose domain has a
+    text among its special values comes back as text.
+    """
+
+    name: str
+    type: str
+    required: bool
+    """Whether it has no nulls."""
+    minimum: Scalar | None = None
+    maximum: Scalar | None = None
+    values: tuple[Scalar, ...] | None = None
+    """All that may appear, where it is a list."""
+    title: str | None = None
+    description: str | None = None
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> ColumnSection:
+        low, high = _ends(attribute)
+        listed = attribute.categories
+        if not attribute.categorical and low is None:
+            listed = attribute.special_values if len(attribute.cuts) == 1 else None
+        return cls(
+            name=attribute.name,
+            type="string" if attribute.sentinels else attribute.type,
+            required=not attribute.nullable,
+            minimum=low,
+            maximum=high,
+            values=listed,
+            title=attribute.title,
+            description=attribute.description,
+        )
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The constraints of a Table Schema, those that there are."""
+        constraints: dict[str, Any] = {"required": True} if self.required else {}
+        ends = {"minimum": self.minimum, "maximum": self.maximum}
+        constraints |= {key: value for key, value in ends.items() if value is not None}
+        return constraints | ({"enum": list(self.values)} if self.values is not None else {})
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
     """A file of the released rows: its path from the manifest's folder, rows, and sha256."""
 
     path: str
@@ -49,11 +97,11 @@ class Published:
     manifest: Manifest
     policy: Policy
     domain: Domain
-    columns: tuple[Column, ...]
-    files: tuple[DataFile, ...]
+    columns: tuple[ColumnSection, ...]
+    files: tuple[PublishedFile, ...]
     output: Output
     rho: float | None
-    """What the charges amount to, rounded up; None where epsilons add up."""
+    """What the charges amount to, rounded up; None if epsilons add up."""
     charged_delta: float
     """What of delta thresholds took."""
 
@@ -73,38 +121,12 @@ class Published:
     @property
     def learnt(self) -> bool:
         """Whether this release paid for its domain: one learnt before is as public as a declared one."""
-        assumptions = self.manifest.guarantee.assumptions
-        if assumptions is not None:
-            return assumptions.domain.enforced
-        return any(attribute.domain == "learnt" for attribute in self.manifest.attributes)
-
-    @classmethod
-    def read(cls, target: Target) -> Published:
-        """The release of a manifest's file; InputError in one line where there is no sound manifest."""
-        try:
-            content = _content(target)
-        except OSError as error:
-            raise InputError(f"cannot read the manifest {target}: {error.strerror or error}") from None
-        if len(content) > MAX_TEXT_BYTES:
-            raise InputError(f"the manifest {target} is larger than {MAX_TEXT_BYTES >> 20} MB")
-        try:
-            manifest = Manifest.model_validate_json(content)
-        except ValidationError as error:
-            found = complaint(error)
-        except (ValueError, RecursionError):
-            found = "no JSON"
-        else:
-            try:
-                return cls.of(manifest)
-            except FmwemError as error:
-                found = str(error)
-        raise InputError(f"{target} is no manifest that can be filed: {found}")
+        known = self.manifest.guarantee.assumptions.get("domain")
+        return known is not None and known.enforced
 
     @classmethod
     def of(cls, manifest: Manifest) -> Published:
-        """InputError where the manifest does not fit itself, or belongs to no file."""
-        if not 1 <= manifest.manifest_version <= VERSION:
-            raise InputError(f"its version is {manifest.manifest_version}; this program knows 1 to {VERSION}")
+        """Raise InputError if the manifest contradicts itself, or belongs to no file."""
         doubt = next(doubts(manifest), None)
         cost = cost_of(manifest)
         if doubt is not None or cost is None:
@@ -118,12 +140,34 @@ class Published:
             manifest=manifest,
             policy=policy,
             domain=domain,
-            columns=tuple(map(Column.of, domain)),
+            columns=tuple(map(ColumnSection.of, domain)),
             files=_files(manifest.output),
             output=manifest.output,
             rho=float_up(cost[0]) if zcdp else None,
             charged_delta=float_up(cost[1]) if cost[1] > Fraction(0) else 0.0,
         )
+
+
+def record_from(target: Target) -> Published | Statement:
+    """What is published by a record's file: of a release what can be filed of it, of another kind its record.
+    InputError in one line if there is no sound record.
+    """
+    try:
+        content = _content(target)
+    except OSError as error:
+        raise InputError(f"cannot read the manifest {target}: {error.strerror or error}") from None
+    if len(content) > MAX_TEXT_BYTES:
+        raise InputError(f"the manifest {target} is larger than {MAX_TEXT_BYTES >> 20} MB")
+    try:
+        record = read_record(content)
+        if isinstance(record, Manifest):
+            return Published.of(record)
+        doubt = next(doubts(record), None)
+    except FmwemError as error:
+        doubt = str(error)
+    if doubt is not None:
+        raise InputError(f"{target} is no manifest that can be filed: {doubt}")
+    return record
 
 
 def _content(target: Target) -> bytes:
@@ -139,22 +183,22 @@ def _policy(manifest: Manifest) -> Policy:
     try:
         policy = Policy.model_validate(lasting)
     except ValidationError as error:
-        found = complaint(error)
+        problem = complaint(error)
     else:
         promise = manifest.guarantee
-        said = (promise.epsilon, promise.delta, promise.neighbours, promise.contributions)
-        if said != (policy.epsilon, policy.delta, policy.neighbours.value, policy.contributions):
+        promised = (promise.epsilon, promise.delta, promise.neighbours, promise.contributions)
+        if promised != (policy.epsilon, policy.delta, policy.neighbours.value, policy.contributions):
             raise InputError("its guarantee is not that of its policy")
         if (promise.composition is Composition.ZCDP) != (promise.delta > 0):
             raise InputError("its composition does not fit its delta")
         return policy
-    raise InputError(f"its policy: {found}")
+    raise InputError(f"its policy: {problem}")
 
 
 def _domain(manifest: Manifest) -> Domain:
     domain = Domain.from_dict(manifest.domain, where="its domain")
-    said = [(a.name, a.type, a.codes, a.nullable) for a in manifest.attributes]
-    if said != [(a.name, a.type, a.size, a.nullable) for a in domain]:
+    stated = [(a.name, a.type, a.codes, a.nullable) for a in manifest.attributes]
+    if stated != [(a.name, a.type, a.size, a.nullable) for a in domain]:
         raise InputError("its attributes are not those of its domain")
     return domain
 
@@ -170,19 +214,19 @@ def _check_certificate(certificate: Certificate | None) -> None:
         raise InputError("its certificate holds what is no number")
 
 
-def _files(output: Output) -> tuple[DataFile, ...]:
-    """The files of the rows. InputError for paths that lead elsewhere, and digests that are none."""
+def _files(output: Output) -> tuple[PublishedFile, ...]:
+    """The files of the rows. Raises InputError for paths that lead elsewhere, and digests that are none."""
     if output.sha256 is None or not _DIGEST.fullmatch(output.sha256) or output.rows < 0:
         raise InputError("its output has no sha256, or no number of rows")
     folder = output.file.endswith("/")
     name = output.file.removesuffix("/")
     _check_name(name)
     if not folder:
-        files: tuple[DataFile, ...] = (DataFile(name, output.rows, output.sha256),)
+        files: tuple[PublishedFile, ...] = (PublishedFile(name, output.rows, output.sha256),)
     else:
         for part in output.parts:
             _check_name(part.file)
-        files = tuple(DataFile(f"{name}/{part.file}", part.rows, part.sha256) for part in output.parts)
+        files = tuple(PublishedFile(f"{name}/{part.file}", part.rows, part.sha256) for part in output.parts)
         if not 1 <= len(files) <= MAX_FILES:
             raise InputError(f"its folder has {len(files):,} parts; from 1 to {MAX_FILES:,} can be filed")
         fits = digest_of((part.file, part.sha256) for part in output.parts) == output.sha256
@@ -202,3 +246,27 @@ def _check_name(name: str) -> None:
     """A manifest names files beside it, and never a way to another folder; packages take no hidden ones."""
     if not name or name[0] in ".~" or re.search(r"[/\\:\x00-\x1f]", name) or len(name) > 255:
         raise InputError("its output is no name of a file beside it, or one that begins with . or ~")
+
+
+def _ends(attribute: Attribute) -> tuple[Scalar | None, Scalar | None]:
+    """The least and greatest value of numbers or moments in bins, special values included; else None."""
+    if attribute.categorical or attribute.sentinels or len(attribute.cuts) == 1:
+        return None, None
+    cuts, specials = attribute.cuts, attribute.specials
+    low = cuts[0]
+    # the last cut lies just above the greatest value
+    high = math.nextafter(cuts[-1], -math.inf) if attribute.type == "number" else cuts[-1] - 1
+    if len(specials):
+        low, high = min(low, specials[0]), max(high, specials[-1])
+    return _value(attribute.type, low), _value(attribute.type, high)
+
+
+def _value(kind: str, unit: Any) -> Scalar:
+    """A value from the unit of `Attribute.cuts`: moments as texts of ISO 8601."""
+    if kind == "number":
+        return float(unit)
+    if kind == "integer":
+        return int(unit)
+    if kind == "date":
+        return (_EPOCH.date() + datetime.timedelta(days=int(unit))).isoformat()
+    return (_EPOCH + datetime.timedelta(microseconds=int(unit))).isoformat()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from factored_mwem.documents.charts import Mark
+from factored_mwem.documents.charts import ChartMark
 from factored_mwem.documents.material import Material
-from factored_mwem.documents.wording import figure, listed, plain
-from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.documents.page import figure, listed, plain
+from factored_mwem.pipeline.record.manifest import Manifest
 
 NAMED = 40
 """Columns up to which a picture has room for their names; beyond it has their numbers."""
@@ -22,39 +22,10 @@ MOST_SETS = 60
 APART, THROUGH, TOGETHER = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A triangle of squares, a row and a column of it for each column of the table."""
-
-    width: float
-    height: float
-    together: str
-    through: str
-    frame: str
-    texts: tuple[Mark, ...]
-    size: float
-    """Of the texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ties:
-    """`order`: the names as they are numbered; `of`: by name, with which columns it was measured."""
-
-    order: tuple[str, ...]
-    picture: Picture | None
-    of: tuple[tuple[str, ...], ...]
-    sets: tuple[tuple[str, ...], ...]
-    left_out: int
-    alone: tuple[str, ...]
-    derived: tuple[str, ...]
-    components: tuple[str, ...]
-    cliques: tuple[str, ...]
-    pairs: tuple[int, int]
-    """Pairs measured together, and all pairs."""
-
-
-def ties_of(material: Material) -> Ties:
-    """The ties of a release, from what it measured."""
+def ties_of(material: Material) -> dict[str, Any]:
+    """The ties of a release, from what it measured: `of`, every column with those it was measured with;
+    `pairs` measured together, and all pairs; `left_out`: measured sets that are not listed.
+    """
     manifest, names = material.manifest, material.domain.modelled.names
     sets = [*_measured(manifest, names), *_at_once(material)]
     known = {name: at for at, name in enumerate(names)}
@@ -75,22 +46,21 @@ def ties_of(material: Material) -> Ties:
         for at in order
     )
     measured = _table(manifest)
-    return Ties(
-        order=tuple(map(plain, by_name)),
-        picture=_picture(kinds[np.ix_(order, order)], by_name) if 1 < len(names) <= DRAWN else None,
-        of=rows,
-        sets=tuple(measured[:MOST_SETS]),
-        left_out=max(len(measured) - MOST_SETS, 0),
-        alone=tuple(plain(names[at]) for at in order if not together[at].any()),
-        derived=tuple(map(plain, material.domain.derived)),
-        components=tuple(
+    return {
+        "picture": _picture(kinds[np.ix_(order, order)], by_name) if 1 < len(names) <= DRAWN else None,
+        "of": rows,
+        "sets": measured[:MOST_SETS],
+        "left_out": max(len(measured) - MOST_SETS, 0),
+        "alone": [plain(names[at]) for at in order if not together[at].any()],
+        "derived": [plain(name) for name in material.domain.derived],
+        "components": [
             listed([names[at] for at in sorted(p)])
             for p in sorted(parts, key=len, reverse=True)
             if len(p) > 1
-        ),
-        cliques=_cliques(manifest),
-        pairs=(int(together.sum()) // 2, len(names) * (len(names) - 1) // 2),
-    )
+        ],
+        "cliques": _cliques(manifest),
+        "pairs": (int(together.sum()) // 2, len(names) * (len(names) - 1) // 2),
+    }
 
 
 def base_of(variable: str, names: Iterable[str]) -> str | None:
@@ -101,11 +71,11 @@ def base_of(variable: str, names: Iterable[str]) -> str | None:
 
 
 def _measured(manifest: Manifest, names: Sequence[str]) -> list[tuple[str, ...]]:
-    known, found = set(names), []
+    known, cliques = set(names), []
     for measured in manifest.measurements:
         bases = (base_of(variable, known) for variable in measured.attributes)
-        found.append(tuple(name for name in bases if name is not None))
-    return found
+        cliques.append(tuple(name for name in bases if name is not None))
+    return cliques
 
 
 def _at_once(material: Material) -> list[tuple[str, ...]]:
@@ -113,11 +83,11 @@ def _at_once(material: Material) -> list[tuple[str, ...]]:
     if material.made is None:
         return []
     wide = [a.name for a in material.domain.modelled if a.size > 1]
-    found = set()
+    cliques = set()
     for residuals in material.made.residuals:
         for mask in np.flatnonzero(residuals.weights > 0).tolist():
-            found.add(tuple(name for i, name in enumerate(wide) if mask >> i & 1))
-    return sorted(found)
+            cliques.add(tuple(name for i, name in enumerate(wide) if mask >> i & 1))
+    return sorted(cliques)
 
 
 def _table(manifest: Manifest) -> list[tuple[str, ...]]:
@@ -136,11 +106,13 @@ def _cliques(manifest: Manifest) -> tuple[str, ...]:
     return (*joint[:MOST_SETS], *([f"and {more:,} more, in the manifest"] if more > 0 else []))
 
 
-def _picture(kinds: np.ndarray, names: Sequence[str]) -> Picture:
-    """The lower triangle, a path for each kind; neighbours of a kind are one rectangle."""
+def _picture(kinds: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    """A triangle of squares, a row and a column of it for each column of the table: the lower one, a path for
+    each kind; neighbours of a kind are one rectangle. `size`: of the texts.
+    """
     count, few = len(kinds), len(names) <= NAMED
     step = 16.0 if count <= 20 else 11.0 if few else round(max(560 / count, 2.5), 2)
-    left = 118.0 if few else 26.0
+    left, edge = 118.0 if few else 26.0, round(step * count, 2)
     paths = {TOGETHER: "", THROUGH: ""}
     for i in range(1, count):
         for kind, run in itertools.groupby(range(i), key=lambda j: int(kinds[i, j])):
@@ -148,23 +120,21 @@ def _picture(kinds: np.ndarray, names: Sequence[str]) -> Picture:
             if kind in paths:
                 x, width = round(left + step * cells[0], 2), round(step * len(cells) - 0.6, 2)
                 paths[kind] += f"M{x} {round(step * i, 2)}h{width}v{round(step - 0.6, 2)}h-{width}z"
-    edge = round(step * count, 2)
-    lines = range(1, count) if few else range(10, count, 10)
     frame = f"M{left} 0L{round(left + edge, 2)} {edge}H{left}z" if not few else ""
+    lines = range(1, count) if few else range(10, count, 10)
     frame += "".join(f"M{left} {round(step * i, 2)}h{round(step * i, 2)}v{step}" for i in lines)
-    texts, size = [], min(step - 1.5, 11.0)
     if few:
-        texts = [
-            Mark(left - 5, round(step * (i + 0.78), 2), plain(name, 20), "end")
-            for i, name in enumerate(names)
-        ]
+        named, apart, low = {i: plain(name, 20) for i, name in enumerate(names)}, 5, 0.78
     else:
-        size = 11.0
-        texts = [
-            Mark(left - 4, round(step * (i + 0.8), 2), str(i + 1), "end")
-            for i in range(count)
-            if (i + 1) % 10 == 0 or i == 0
-        ]
-    return Picture(
-        round(left + edge + 2, 2), edge + 2, paths[TOGETHER], paths[THROUGH], frame, tuple(texts), size
-    )
+        named, apart, low = {i: str(i + 1) for i in (0, *range(9, count, 10))}, 4, 0.8
+    return {
+        "width": round(left + edge + 2, 2),
+        "height": edge + 2,
+        "together": paths[TOGETHER],
+        "through": paths[THROUGH],
+        "frame": frame,
+        "texts": [
+            ChartMark(left - apart, round(step * (i + low), 2), name, "end") for i, name in named.items()
+        ],
+        "size": min(step - 1.5, 11.0) if few else 11.0,
+    }

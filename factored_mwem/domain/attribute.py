@@ -17,12 +17,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from factored_mwem.files import without_example
+from factored_mwem.files.files import without_example
 
 DEFAULT_BINS = 32
 """Bins of a number, date or timestamp whose domain names none."""
 ONE_BIN_EACH = 128
 """Integer and date attributes with at most this many values get a bin for each."""
+WIDEST = 2**62 - 2**10
+"""Integers of a domain lie within 2^62, and learnt and drafted bounds within this."""
 MAX_NUMBER = 1e300
 """Numbers lie between this and its negative, so that the width of any bin is a finite float."""
 
@@ -36,6 +38,11 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 _EPOCH = datetime.date(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1)
 Scalar = bool | int | float | str
+MARKERS = (
+    "NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "#N/A N/A", "NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND",
+    "1.#QNAN", "-1.#QNAN", "null", "NULL", "None",
+)  # fmt: skip
+"""What programs write for a missing value, as pandas' own reader takes it (`na_values` of its `read_csv`)."""
 
 
 class Constraints(BaseModel):
@@ -46,6 +53,10 @@ class Constraints(BaseModel):
     minimum: int | float | str | None = None
     maximum: int | float | str | None = None
     enum: tuple[Scalar, ...] | None = None
+
+
+OTHER = "other"
+"""What a value of a column of text becomes that is not listed, where many are."""
 
 
 class Attribute(BaseModel):
@@ -130,13 +141,8 @@ class Attribute(BaseModel):
     def _check_texts(self) -> None:
         """Half of a surrogate pair, which JSON can hold, would be no text in a table or a manifest."""
         words = (self.missing_values, self.true_values, self.false_values)
-        listed = itertools.chain(
-            *(
-                values or ()
-                for values in (self.categories, self.special_values, self.constraints.enum, *words)
-            )
-        )
-        texts = (self.format, self.title, self.description, *listed)
+        lists = (self.categories, self.special_values, self.constraints.enum, *words)
+        texts = (self.format, self.title, self.description, *itertools.chain(*(each or () for each in lists)))
         try:
             "".join(text for text in texts if isinstance(text, str)).encode()
         except UnicodeEncodeError:
@@ -178,15 +184,11 @@ class Attribute(BaseModel):
         if len(set(self.sentinels)) != len(self.sentinels):
             raise ValueError("lists a special value twice")
         if self.type != "number" and len(self.cuts) > 1:
-            inside = np.bincount(
-                np.searchsorted(self.cuts, self.specials, "right"), minlength=len(self.cuts) + 1
-            )
-            full = np.flatnonzero(np.diff(self.cuts) <= inside[1:-1])
+            inside = np.diff(np.searchsorted(self.specials, self.cuts))
+            full = np.flatnonzero(np.diff(self.cuts) <= inside)
             if len(full):
-                raise ValueError(
-                    f"lists every value of bin {full[0] + 1} as a special value; leave out the bin or the "
-                    "values"
-                )
+                what = f"lists every value of bin {full[0] + 1} as a special value"
+                raise ValueError(f"{what}; leave out the bin or the values")
         if self.other is not None:
             self._code_of(self.other)
 
@@ -194,6 +196,17 @@ class Attribute(BaseModel):
     def categorical(self) -> bool:
         """Whether the codes stand for listed values rather than bins."""
         return self.categories is not None or self.type in ("string", "boolean")
+
+    @cached_property
+    def missing_texts(self) -> list[str]:
+        """The texts that stand for null: as declared, else the empty one and, but in a column of text, the
+        MARKERS. A listed value is a value.
+        """
+        texts, words = self.missing_values, (*self.values, *self.sentinels)
+        if texts is None:
+            texts = ("",) if self.type == "string" else ("", *MARKERS)
+            words = (*words, *self.true_values, *self.false_values)
+        return [text for text in texts if text not in words]
 
     @property
     def sentinels(self) -> tuple[str, ...]:
@@ -282,7 +295,7 @@ class Attribute(BaseModel):
         return np.array(values, dtype=np.float64 if self.type in ("number", "boolean") else np.int64)
 
     def _scalar(self, value: Any) -> int | float:
-        """`value` of a bound or edge in the unit of `cuts`; ValueError where the type does not fit."""
+        """`value` of a bound or edge in the unit of `cuts`; raises ValueError if the type does not fit."""
         try:
             if self.type == "date":
                 return (datetime.date.fromisoformat(str(value)) - _EPOCH).days
@@ -313,6 +326,11 @@ class Attribute(BaseModel):
     @property
     def null_code(self) -> int | None:
         return self.size - 1 if self.nullable else None
+
+    @property
+    def missing_code(self) -> int:
+        """The code of what is missing: of null, or of what cannot be read where it is never null."""
+        return self.fallback_code if self.null_code is None else self.null_code
 
     @property
     def fallback_code(self) -> int:

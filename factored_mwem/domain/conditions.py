@@ -23,7 +23,7 @@ _FORMS = 'is none of: a value, a list of values, null, {"min": ..., "max": ...},
 
 
 def _checked(condition: Any, depth: int = 0) -> Any:
-    """The condition; ValueError where it has none of the forms."""
+    """The condition; raises ValueError if it has none of the forms."""
     if condition is None or isinstance(condition, _SCALARS):
         return condition
     if isinstance(condition, list | tuple):
@@ -54,28 +54,28 @@ Condition = Annotated[Any, AfterValidator(_checked), WithJsonSchema(SCHEMA)]
 
 
 def holds(attribute: Attribute, condition: Any) -> np.ndarray:
-    """bool[code]: where the condition holds; ValueError where it makes no sense of this attribute, or bins
-    are not cut at its bounds (see `cuts_of`).
+    """bool[code]: where the condition holds; raises ValueError if it makes no sense of this attribute, or
+    bins are not cut at its bounds (see `cuts_of`).
     """
     if isinstance(condition, dict) and "not" in condition:
         return ~holds(attribute, condition["not"])
-    found = np.zeros(attribute.size, dtype=bool)
+    held = np.zeros(attribute.size, dtype=bool)
     if isinstance(condition, dict):
         lower, upper = (_end(attribute, condition.get(end)) for end in ("min", "max"))
         low, high = intervals(attribute)
-        found = placed(attribute)
-        found &= True if lower is None else low >= lower
-        found &= True if upper is None else high <= upper
+        held = placed(attribute)
+        held &= True if lower is None else low >= lower
+        held &= True if upper is None else high <= upper
     else:
         for value in condition if isinstance(condition, list | tuple) else [condition]:
-            found[code_of(attribute, value)] = True
-    if not found.any():
+            held[code_of(attribute, value)] = True
+    if not held.any():
         raise ValueError(f"no value of {attribute.name!r} is {_shown(condition)}")
-    return found
+    return held
 
 
 def code_of(attribute: Attribute, value: Scalar | None) -> int:
-    """The code of a value that is listed or has a bin of its own; ValueError where it is not."""
+    """The code of a value that is listed or has a bin of its own; raises ValueError if it is not."""
     if value is None:
         if attribute.null_code is None:
             raise ValueError(f"{attribute.name!r} is never null")
@@ -111,7 +111,7 @@ def intervals(attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bins(attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
-    """(least, greatest) value of each bin that is no special value; twice its begin where there is none."""
+    """(least, greatest) value of each bin that is no special value; twice its begin if there is none."""
     cuts, specials = attribute.cuts, attribute.specials
     steps, step = 10.0 ** (attribute.decimals or 0), STEPS.get(attribute.resolution or "", 1)
     if attribute.type != "number":
@@ -148,9 +148,7 @@ def placed(attribute: Attribute) -> np.ndarray:
 
 
 def cuts_of(attribute: Attribute, condition: Any) -> Iterator[int | float]:
-    """Where the bins of an attribute must be cut for a condition to hold for a bin as a whole, or not at
-    all.
-    """
+    """Where the bins of an attribute must be cut for a condition to hold for all of a bin, or none."""
     if attribute.categorical or condition is None:
         return
     if isinstance(condition, dict) and "not" in condition:
@@ -168,7 +166,7 @@ def cuts_of(attribute: Attribute, condition: Any) -> Iterator[int | float]:
 
 
 def with_cuts(attribute: Attribute, cuts: list[int | float]) -> Attribute:
-    """The attribute with its bins cut at these places, too; itself where they are."""
+    """The attribute with its bins cut at these places, too; itself if they are."""
     old = attribute.cuts
     inside = [cut for cut in cuts if old[0] < cut < old[-1]]
     new = _without_full(attribute, np.unique(np.concatenate([old, np.array(inside, dtype=old.dtype)])))
@@ -203,7 +201,7 @@ def spelt(attribute: Attribute, unit: int | float) -> int | float | str:
 
 
 def _unit(attribute: Attribute, value: Any) -> int | float:
-    """A value's place; ValueError where it is none of the attribute's type."""
+    """A value's place; raises ValueError if it is none of the attribute's type."""
     if isinstance(value, bool) or isinstance(value, str) != (attribute.type in ("date", "datetime")):
         raise ValueError(f"{attribute.name!r} is of type {attribute.type}, which {_shown(value)} is not")
     try:
@@ -226,7 +224,7 @@ def _after(attribute: Attribute, value: Any) -> int | float:
 
 
 def _end(attribute: Attribute, value: Any) -> int | float | None:
-    """A bound's place among the attribute's values; None where there is none."""
+    """A bound's place among the attribute's values; None if there is none."""
     if value is None:
         return None
     if not placed(attribute).any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ Derived = dict[str, Derivation | Sum]
 
 
 def derived_of(rules: Sequence[Rule]) -> Derived:
-    """What the rules derive, in an order in which it can be computed; InputError for what cannot be."""
+    """What the rules derive, in an order in which it can be computed. Raises InputError if there is none."""
     pending: Derived = {}
     for i, rule in enumerate(rules):
         if not isinstance(rule, Derivation | Sum):
@@ -38,14 +39,12 @@ def derived_of(rules: Sequence[Rule]) -> Derived:
 
 
 def check_sum(rule: Sum, attribute: Attribute, parts: Sequence[Attribute]) -> None:
-    """ValueError where a column cannot hold the sum of others."""
+    """Raises ValueError if a column cannot hold the sum of others."""
     for a in (attribute, *parts):
         if a.type not in ("integer", "number") or a.sentinels:
             raise ValueError(f"{a.name!r} is not a column of numbers alone, as sums are made of")
-    if attribute.decimals is not None and any(
-        part.type == "number" and (part.decimals is None or part.decimals > attribute.decimals)
-        for part in parts
-    ):
+    decimals = [math.inf if p.decimals is None else p.decimals for p in parts if p.type == "number"]
+    if attribute.decimals is not None and max(decimals, default=0) > attribute.decimals:
         raise ValueError(f"{attribute.name!r} has fewer decimals than what it sums up")
     if attribute.type == "integer" and any(part.type != "integer" for part in parts):
         raise ValueError(f"{attribute.name!r} is an integer, but not all that it sums up are")
@@ -61,7 +60,7 @@ def check_sum(rule: Sum, attribute: Attribute, parts: Sequence[Attribute]) -> No
 
 
 def values_of(rule: Derivation, source: Attribute, target: Attribute) -> list[Scalar | None]:
-    """The derived column's value for each code of its source; ValueError where the map has none."""
+    """The derived column's value for each code of its source; raises ValueError if the map has none."""
     values: list[Scalar | None] = [None] * source.size
     covered = np.zeros(source.size, dtype=bool)
     for condition, value in rule.entries(source):
@@ -82,13 +81,13 @@ def _least(attribute: Attribute, code: int) -> Any:
     """A value of a code, for people."""
     if attribute.categorical:
         return attribute.values[code]
-    texts = code - (attribute.size - attribute.nullable - len(attribute.sentinels))
-    return (
-        attribute.sentinels[texts] if texts >= 0 else spelt(attribute, intervals(attribute)[0][code].item())
-    )
+    text = code - (attribute.size - attribute.nullable - len(attribute.sentinels))
+    if text >= 0:
+        return attribute.sentinels[text]
+    return spelt(attribute, intervals(attribute)[0][code].item())
 
 
 def value_codes(rule: Derivation, attribute: Attribute) -> None:
-    """ValueError where the map gives a value that the column does not have."""
+    """Raises ValueError if the map gives a value that the column does not have."""
     for value in rule.map.values() if isinstance(rule.map, Mapping) else [value for _, value in rule.map]:
         code_of(attribute, value)

@@ -7,9 +7,17 @@ from __future__ import annotations
 import codecs
 import re
 import zoneinfo
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from factored_mwem.errors import InputError
 
@@ -27,12 +35,20 @@ ENCODINGS = {
 """Those in which no record's bytes decide how the next one is read: a line feed ends whatever is before it.
 Not so with iso-2022, utf-7 or hz, where one cell could switch the rest of the file to another alphabet.
 """
+
+
+def _split(given: Any) -> Any:
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else given
+
+
+Names = Annotated[tuple[str, ...] | None, BeforeValidator(_split)]
+"""Column names: a sequence, or one text with commas between them."""
 DIRECTIVES = "YymdHMSfzb"
 """Of date formats: those that mean the same everywhere, whatever the machine's language."""
 
 
 class Dialect(BaseModel):
-    """What is said of a text table; None where nothing is.
+    """What is said of a text table; None if nothing is.
 
     >>> Dialect.of(delimiter="tab", decimalChar=",").delimiter
     '\\t'
@@ -45,28 +61,37 @@ class Dialect(BaseModel):
     decimal: Literal[".", ","] | None = Field(default=None, alias="decimalChar")
     date_format: str | None = Field(default=None, alias="dateFormat")
     time_zone: str | None = Field(default=None, alias="timeZone")
+    missing: Names = None
+    """Cells that stand for nothing, in columns of text too."""
+    header: Literal["first", "none"] | None = None
+    """Whether the first line names the columns. None: it does, but must not look like a record."""
+    names: Names = None
+    """Of the columns of a file without a header."""
 
     @field_validator("delimiter")
     @classmethod
     def _one_sign(cls, given: str | None) -> str | None:
         sign = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
-        if sign is not None and (len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in '"\r\n\0'):
-            raise ValueError("must be one ASCII sign such as ; or |, or the word tab")
+        if sign is None:
+            return sign
+        alone = sign[:1] if sign[1:] == " " else sign
+        if len(alone) != 1 or not alone.isascii() or alone.isalnum() or alone in '"\r\n\0':
+            raise ValueError("must be one ASCII sign such as ; or |, perhaps with a blank, or the word tab")
         return sign
 
     @field_validator("encoding")
     @classmethod
     def _known_encoding(cls, given: str | None) -> str | None:
         try:
-            found = None if given is None else codecs.lookup(given).name
+            codec = None if given is None else codecs.lookup(given).name
         except (LookupError, ValueError):
-            found = ""
-        if found is not None and found not in ENCODINGS:
+            codec = ""
+        if codec is not None and codec not in ENCODINGS:
             raise ValueError(
                 "is no encoding that is read here; say for example utf-16, latin-1, cp1252 or cp932, or "
                 "convert the file with iconv"
             )
-        return None if found is None else ENCODINGS[found]
+        return None if codec is None else ENCODINGS[codec]
 
     @field_validator("date_format")
     @classmethod
@@ -78,12 +103,8 @@ class Dialect(BaseModel):
         if unknown:
             known = ", ".join(f"%{d}" for d in DIRECTIVES)
             raise ValueError(f"%{unknown[0]} is not read; known are {known}")
-        year = "Y" in used or "y" in used
-        if (
-            not ((year and "m" in used) or (year and "b" in used))
-            or "d" not in used
-            or len(set(used)) < len(used)
-        ):
+        whole = set("Yy") & set(used) and set("mb") & set(used) and "d" in used
+        if not whole or len(set(used)) < len(used):
             raise ValueError("must hold a year, a month and a day, each once, such as %d/%m/%Y")
         return given
 
@@ -94,14 +115,23 @@ class Dialect(BaseModel):
             if given is not None:
                 zoneinfo.ZoneInfo(given)
         except (ValueError, KeyError, OSError):
-            raise ValueError(
-                "is no time zone that is known here; say for example UTC or Europe/Berlin"
-            ) from None
+            how = "say for example UTC or Europe/Berlin"
+            raise ValueError(f"is no time zone that is known here; {how}") from None
         return given
+
+    @model_validator(mode="after")
+    def _named_once(self) -> Dialect:
+        if self.header == "none" and not self.names:
+            raise ValueError("header 'none' needs the names of the columns; say --names a,b,c")
+        if self.names is not None and self.header != "none":
+            raise ValueError("names are for a file without a header line; say --header none, too")
+        if self.names is not None and ("" in self.names or len(set(self.names)) < len(self.names)):
+            raise ValueError("names must be different from each other, and none of them empty")
+        return self
 
     @classmethod
     def of(cls, **given: Any) -> Dialect:
-        """InputError in one line where a value does not fit."""
+        """Raise InputError in one line if a value does not fit."""
         try:
             return cls(**given)
         except ValidationError as error:
@@ -111,47 +141,49 @@ class Dialect(BaseModel):
 
     @classmethod
     def from_file(cls, data: dict[str, Any]) -> Dialect | None:
-        """What a domain file says, under `dialect` and `encoding`; None where it says nothing."""
-        said, encoding = data.get("dialect"), data.get("encoding")
-        if said is None and encoding is None:
+        """What a domain file says, under `dialect` and `encoding`; None if it says nothing."""
+        dialect, encoding = data.get("dialect"), data.get("encoding")
+        if dialect is None and encoding is None:
             return None
-        said = {} if said is None else said
-        if not isinstance(said, dict) or "encoding" in said:
+        dialect = {} if dialect is None else dialect
+        if not isinstance(dialect, dict) or "encoding" in dialect:
             raise InputError('"dialect" must be an object such as {"delimiter": ";"}, the encoding beside it')
         known = {field.alias or name for name, field in cls.model_fields.items()}
-        unknown = sorted(set(said) - known)
+        unknown = sorted(set(dialect) - known)
         if unknown:
-            raise InputError(
-                f"unknown key {unknown[0]!r} in the dialect; known are {', '.join(sorted(known))}"
-            )
-        return cls.of(**said, **({} if encoding is None else {"encoding": encoding}))
+            listed = ", ".join(sorted(known))
+            raise InputError(f"unknown key {unknown[0]!r} in the dialect; known are {listed}")
+        return cls.of(**dialect, **({} if encoding is None else {"encoding": encoding}))
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
         """The keys of a domain file by which it is said, as JSON Schema."""
-        texts = {field.alias or name: {"type": "string"} for name, field in cls.model_fields.items()}
+        texts: dict[str, Any] = {f.alias or name: {"type": "string"} for name, f in cls.model_fields.items()}
+        texts |= {name: {"type": "array", "items": {"type": "string"}} for name in ("names", "missing")}
         encoding = texts.pop("encoding")
         return {"dialect": {"type": "object", "properties": texts}, "encoding": encoding}
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of a domain file that say it."""
-        said = self.model_dump(by_alias=True, exclude_none=True)
-        encoding = said.pop("encoding", None)
-        return ({"dialect": said} if said else {}) | ({"encoding": encoding} if encoding else {})
+        facts = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        encoding = facts.pop("encoding", None)
+        return ({"dialect": facts} if facts else {}) | ({"encoding": encoding} if encoding else {})
 
     def beside(self, other: Dialect | None) -> Dialect:
-        """Both together; InputError where the domain file, `other`, says something else."""
+        """Both combined; raises InputError if the domain file, `other`, contradicts this one."""
         if other is None:
             return self
-        found = {}
+        fields = {}
         for name in type(self).model_fields:
             ours, theirs = getattr(self, name), getattr(other, name)
             if None not in (ours, theirs) and ours != theirs:
                 flag = f"--{name.replace('_', '-')} {ours!r}"
                 raise InputError(f"{flag}, but the domain file says {theirs!r}; correct one of them")
-            found[name] = theirs if ours is None else ours
-        return Dialect(**found)
+            fields[name] = theirs if ours is None else ours
+        return Dialect(**fields)
 
 
 PLAIN = Dialect()
 """Nothing said."""
+OUR_OWN = Dialect(header="first")
+"""Of released files: their first line names the columns, whatever these are called."""

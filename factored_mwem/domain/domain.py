@@ -19,13 +19,12 @@ from pydantic import ValidationError
 from factored_mwem.domain import derived
 from factored_mwem.domain import rules as of_rules
 from factored_mwem.domain.attribute import Attribute, Scalar
-from factored_mwem.domain.chains import Chain, chains_of
 from factored_mwem.domain.conditions import code_of
 from factored_mwem.domain.dialect import Dialect
-from factored_mwem.domain.rules import Derivation, Rule
+from factored_mwem.domain.rules import Chain, Derivation, Rule
 from factored_mwem.domain.zeros import Zeros, zeros_of
 from factored_mwem.errors import InputError
-from factored_mwem.files import complaint, read_text
+from factored_mwem.files.files import complaint, read_text
 
 Clique = tuple[str, ...]
 """A set of attributes, by name, in the order of the domain."""
@@ -37,9 +36,7 @@ _FILE_KEYS = (
 _OWN_KEYS = ("missingValues", "draft", "rules", "dialect", "encoding")
 _FIELD_KEYS = ("example", "examples", "rdfType")
 MAX_CODES = 2**24
-"""Of all attributes of a domain file together: a few words may declare any number, and each takes 8 bytes in
-several places.
-"""
+"""Of all attributes of a domain file together: a few words may declare any number, of 8 bytes each."""
 
 
 class Domain:
@@ -62,12 +59,14 @@ class Domain:
         """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet.
 
         `rules`: what is publicly known of how the columns hang together, see `domain/rules.py`; their bounds
-        cut bins. `dialect`: how a text table's cells are written. InputError for what they may not say.
+        cut bins. `dialect`: how a text table's cells are written. Raises InputError for what they may not
+        say.
         """
-        given = attributes if isinstance(attributes, Domain) else None
-        self.draft: str | None = draft or (given.draft if given is not None else None)
-        self.dialect: Dialect | None = dialect or (given.dialect if given is not None else None)
-        rules = given.rules if rules is None and given is not None else rules
+        if isinstance(attributes, Domain):
+            draft, dialect = draft or attributes.draft, dialect or attributes.dialect
+            rules = attributes.rules if rules is None else rules
+        self.draft: str | None = draft
+        self.dialect: Dialect | None = dialect
         self.rules: tuple[Rule, ...] = of_rules.rules_of(rules or ())
         self.attributes = tuple(attributes)
         self.names: Clique = tuple(a.name for a in self.attributes)
@@ -107,7 +106,7 @@ class Domain:
         return f"Domain({len(self)} attributes{cells})"
 
     def index(self, name: str) -> int:
-        """Position of an attribute; InputError with the known names where there is none."""
+        """Position of an attribute; raises InputError with the known names if there is none."""
         if name not in self._position:
             known = ", ".join(self.names[:8]) + (", ..." if len(self) > 8 else "")
             raise InputError(f"no attribute {name!r} in the domain; it has {known}")
@@ -137,7 +136,7 @@ class Domain:
         return Domain((self[name] for name in names), draft=self.draft, rules=left, dialect=self.dialect)
 
     def reviewed(self) -> Domain:
-        """The same domain by the word of whoever calls this: every value in it may be known to everybody."""
+        """The same domain, reviewed: the caller confirms that every value in it may be public."""
         return Domain(self.attributes, rules=self.rules, dialect=self.dialect)
 
     @cached_property
@@ -148,7 +147,7 @@ class Domain:
     @cached_property
     def chains(self) -> list[Chain]:
         """The columns that rules put in order."""
-        return chains_of(self.rules, {a.name: a for a in self.attributes})
+        return of_rules.chains_of(self.rules, {a.name: a for a in self.attributes})
 
     @property
     def cut_columns(self) -> tuple[str, ...]:
@@ -163,14 +162,14 @@ class Domain:
         return zeros_of(self.rules, by_name, index, self.source_of)
 
     def sources_of(self, name: str) -> set[str]:
-        """The modelled attributes from which a column follows, itself where it is one."""
+        """The modelled attributes from which a column follows, itself if it is one."""
         rule = self.derived.get(name)
         return {name} if rule is None else set().union(*map(self.sources_of, rule.sources))
 
     def source_of(self, name: str) -> tuple[str, np.ndarray]:
         """(the modelled attribute from which a column follows, int64[its codes]: the column's codes).
 
-        ValueError where it follows from several.
+        Raises ValueError if it follows from several.
         """
         rule, attribute = self.derived.get(name), self[name]
         if rule is None:
@@ -182,11 +181,11 @@ class Domain:
         return root, values[codes]
 
     def values_of(self, rule: Derivation) -> list[Scalar | None]:
-        """The derived column's value for each code of its source; ValueError where the map has none."""
+        """The derived column's value for each code of its source; raises ValueError if the map has none."""
         return derived.values_of(rule, self[rule.from_], self[rule.derive])
 
     def _check_rules(self) -> None:
-        """InputError for a rule that makes no sense of these attributes."""
+        """Raises InputError for a rule that makes no sense of these attributes."""
         for i, rule in enumerate(self.rules):
             try:
                 if isinstance(rule, Derivation):
@@ -202,7 +201,7 @@ class Domain:
             raise InputError(str(error)) from None
 
     def check_reviewed(self) -> None:
-        """InputError where it is a draft: a release under it would publish values of the data for nothing."""
+        """Raises InputError for a draft: a release under it would publish values of the data."""
         if self.draft is not None:
             raise InputError(
                 f"{self.draft} is a draft that was read off the data: rare categories and exact bounds in it "
@@ -271,9 +270,7 @@ class Domain:
     def json_schema() -> dict[str, Any]:
         """The JSON Schema of the native domain file."""
         field = Attribute.model_json_schema(by_alias=True)
-        definitions = field.pop("$defs", {})
-        definitions["Attribute"] = field
-        missing = {"type": "array", "items": {"type": "string"}}
+        definitions = {**field.pop("$defs", {}), "Attribute": field}
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "fmwem domain",
@@ -282,7 +279,7 @@ class Domain:
             "properties": {
                 "draft": {"type": "boolean"},
                 "fields": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Attribute"}},
-                "missingValues": missing,
+                "missingValues": {"type": "array", "items": {"type": "string"}},
                 **Dialect.json_schema(),
                 "rules": of_rules.json_schema(),
             },

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from factored_mwem.domain.attribute import WIDEST
+
 MICROS_A_DAY = 86_400 * 10**6
-WIDEST = 2**62 - 2**10
-"""Integers of a domain lie within 2^62."""
 CLEAR = 4.5
-"""Standard deviations of noise from which a cell of a grid is believed: of some 130 noise alone lifts one in
-2,000 columns.
-"""
+"""Deviations of noise from which a cell is believed: noise lifts one of 130 in 2,000 columns."""
 THIN = 2.0
 """A cell below this many standard deviations may be empty: it joins its like, not its full neighbours."""
 PIECES = 64
@@ -70,9 +68,7 @@ def coarse_grid(unit: str) -> np.ndarray:
 
 
 def wide_grid(unit: str) -> np.ndarray:
-    """int64 or float64[cells + 1]: small whole numbers, and a cell a decade, for what hardly anything is
-    known of.
-    """
+    """int64 or float64[cells + 1]: small whole numbers and a cell a decade, where little is known."""
     if unit in ("date", "datetime"):
         return coarse_grid(unit)[len(CENTURIES[1]) :][: len(CENTURIES[0]) : 10]
     decades = 10.0 ** np.arange(1, 10)
@@ -83,7 +79,7 @@ def wide_grid(unit: str) -> np.ndarray:
 
 def clear_span(noisy: np.ndarray, stddev: float, level: float = CLEAR) -> tuple[int, int] | None:
     """The first and the last cell (beyond) whose noisy count stands out by `level` standard deviations, alone
-    or together with neighbours; None where none does.
+    or together with neighbours; None if none does.
     """
     clear = noisy > level * stddev
     for width in (3, 10, 30):  # what is thin may be clear as a whole
@@ -92,8 +88,8 @@ def clear_span(noisy: np.ndarray, stddev: float, level: float = CLEAR) -> tuple[
             left = np.where(clear[block], 0, noisy[block])
             if left.sum() > level * stddev * math.sqrt(width):
                 clear[block] = True
-    found = np.flatnonzero(clear)
-    return (int(found[0]), int(found[-1]) + 1) if len(found) else None
+    places = np.flatnonzero(clear)
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else None
 
 
 def filled(noisy: np.ndarray, stddev: float) -> tuple[int, int]:
@@ -136,11 +132,15 @@ def refine(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, pieces: int, 
         return cut(edges[0], edges[-1], int(edges[-1] - edges[0]) // step or 1, whole=True, step=step)
     mass = np.where(noisy > THIN * stddev, noisy, 0).astype(np.float64)
     parts = np.ceil(mass / max(mass.sum(), 1e-9) * pieces).astype(int)
-    made = [
-        cut(low, high, max(int(n), 4 if m > CLEAR * stddev else 1), whole=whole, step=step)[:-1]
-        for low, high, n, m in zip(edges[:-1], edges[1:], parts, mass, strict=True)
-    ]
-    return np.concatenate([*made, edges[-1:]])
+    return _cut_up(edges, np.maximum(parts, np.where(mass > CLEAR * stddev, 4, 1)).tolist(), step)
+
+
+def _cut_up(edges: Sequence[float] | np.ndarray, pieces: Sequence[int], step: int) -> np.ndarray:
+    """The edges of each cell's pieces."""
+    whole = isinstance(edges[0], np.int64)
+    cells = zip(edges[:-1], edges[1:], pieces, strict=True)
+    parts = [cut(low, high, count, whole=whole, step=step)[:-1] for low, high, count in cells]
+    return np.concatenate([*parts, edges[-1:]])
 
 
 def bins(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, rows: float, step: int = 1) -> np.ndarray:
@@ -160,11 +160,7 @@ def bins(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, rows: float, st
         masses[-1] += max(count, 0.0)
         thin_before = thin
     kept.append(edges[-1])
-    made = [
-        cut(low, high, max(round(mass / rows), 1), whole=whole, step=step)[:-1]
-        for low, high, mass in zip(kept[:-1], kept[1:], masses, strict=True)
-    ]
-    return np.concatenate([*made, edges[-1:]])
+    return _cut_up(kept, [max(round(mass / rows), 1) for mass in masses], step)
 
 
 def with_tails(edges: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -173,8 +169,8 @@ def with_tails(edges: np.ndarray, grid: np.ndarray) -> np.ndarray:
     last = int(np.searchsorted(grid, edges[-1], side="right")) - 1
     below = grid[[first - step for step in TAILS if first - step >= 0]]
     above = grid[[last + step for step in TAILS if last + step < len(grid)]]
-    made = np.unique(np.concatenate([below[below < edges[0]], edges, above[above > edges[-1]]]))
-    return np.unique(np.append(made, grid.dtype.type(0))) if made[0] < 0 < made[-1] else made
+    extended = np.unique(np.concatenate([below[below < edges[0]], edges, above[above > edges[-1]]]))
+    return np.unique(np.append(extended, grid.dtype.type(0))) if extended[0] < 0 < extended[-1] else extended
 
 
 def with_values_left(edges: np.ndarray, special: Sequence[float], tick: int = 1) -> np.ndarray:

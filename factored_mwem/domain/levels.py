@@ -8,6 +8,7 @@ levels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,9 +33,7 @@ class Levels:
 
     @classmethod
     def of(cls, shape: Sequence[int], coarser: Sequence[Sequence[np.ndarray]]) -> Levels:
-        """`coarser[a]`: the coarser levels of attribute a, each nested in the one before it, as int64[codes
-        of a].
-        """
+        """`coarser[a]`: the coarser levels of a, each nested in the one before: int64[codes of a]."""
         attribute, groups = list(range(len(shape))), [np.arange(size, dtype=np.int64) for size in shape]
         for a, levels in enumerate(coarser):
             for group in levels:
@@ -53,18 +52,18 @@ class Levels:
     @cached_property
     def coarser(self) -> np.ndarray:
         """int64[variable]: the next coarser variable of the same attribute, or -1."""
-        coarser = np.full(len(self), -1, dtype=np.int64)
-        for chain in self.chains:
-            coarser[list(chain[:-1])] = chain[1:]
-        return coarser
+        return self._next(self.chains)
 
     @cached_property
     def finer(self) -> np.ndarray:
         """int64[variable]: the next finer variable of the same attribute, or -1."""
-        finer = np.full(len(self), -1, dtype=np.int64)
-        for chain in self.chains:
-            finer[list(chain[1:])] = chain[:-1]
-        return finer
+        return self._next([chain[::-1] for chain in self.chains])
+
+    def _next(self, chains: Iterable[View]) -> np.ndarray:
+        following = np.full(len(self), -1, dtype=np.int64)
+        for chain in chains:
+            following[list(chain[:-1])] = chain[1:]
+        return following
 
     @cached_property
     def chains(self) -> tuple[View, ...]:
@@ -76,24 +75,19 @@ class Levels:
 
     def names(self, attributes: Sequence[str]) -> tuple[str, ...]:
         """A name for each variable: the attribute's, and for a coarser level how many groups are left."""
-        coarse = [
-            f"{attributes[self.attribute[v]]} in {self.sizes[v]}" for v in range(len(self.shape), len(self))
-        ]
-        return (*attributes, *coarse)
+        coarse = range(len(self.shape), len(self))
+        return (*attributes, *(f"{attributes[self.attribute[v]]} in {self.sizes[v]}" for v in coarse))
 
     def view(self, variables: Iterable[int]) -> View:
         """The variables in the order of their attributes."""
         return tuple(sorted(variables, key=lambda v: int(self.attribute[v])))
 
     def cells(self, view: Iterable[int]) -> int:
-        count = 1
-        for v in view:
-            count *= int(self.sizes[v])
-        return count
+        return math.prod(int(self.sizes[v]) for v in view)
 
     def coarse_enough(self, view: View, most: int) -> View | None:
         """The view with its largest attributes at coarser levels until it has at most `most` cells; None
-        where it cannot, or is a single attribute.
+        if it cannot, or is a single attribute.
         """
         axes = list(view)
         while self.cells(axes) > most:

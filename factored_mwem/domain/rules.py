@@ -4,26 +4,23 @@ the data.
 They cost nothing and promise nothing about the private rows: one that breaks a rule is encoded as it is, and
 neither refused nor counted. They bind what is released: combinations that they rule out are cells of weight
 zero in the model (domain/zeros.py), and columns that follow from others are not modelled at all but computed
-when rows are drawn (tables/derived.py). So neither fit nor sampling nor refinement can break them.
+when rows are drawn (tables/codes/derive.py). So neither fit nor sampling nor refinement can break them.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from factored_mwem.domain.attribute import Attribute, Scalar
-from factored_mwem.domain.conditions import (
-    SCHEMA,
-    Condition,
-    cuts_of,
-    with_cuts,
-)
+from factored_mwem.domain.conditions import SCHEMA, Condition, cuts_of, with_cuts
 from factored_mwem.errors import InputError
-from factored_mwem.files import complaint
+from factored_mwem.files.files import complaint
 
 MAX_COLUMNS = 12
 """Of a rule that rules out combinations: a table over all of them is made."""
@@ -31,16 +28,16 @@ Conditions = Annotated[dict[str, Condition], Field(min_length=1, max_length=MAX_
 """What must hold of each of these columns, all at once."""
 
 
-class _Rule(BaseModel):
+class _Rule(BaseModel, ABC):
     """What all rules have."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
     description: str | None = None
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """The columns it names, each once."""
-        raise NotImplementedError
 
     def among(self, names: Collection[str]) -> Self | None:
         """What is left of it where only these columns are released."""
@@ -127,9 +124,7 @@ class Derivation(_Rule):
 
 
 class Sum(_Rule):
-    """A column that is the sum of others. A null part makes it null; where it is never null, a null counts
-    nothing.
-    """
+    """A column that is the sum of others. A null part makes it null, or, if it is never null, counts 0."""
 
     sum: str
     of: tuple[str, ...] = Field(min_length=2, max_length=64)
@@ -150,7 +145,7 @@ _KINDS: dict[str, type[Rule]] = {
 
 
 def rules_of(given: Any) -> tuple[Rule, ...]:
-    """The rules in a domain file; InputError in one line for what is none."""
+    """The rules in a domain file; raises InputError in one line for what is none."""
     if not isinstance(given, list | tuple):
         raise InputError('"rules" must be a list')
     rules = tuple(rule if isinstance(rule, Rule) else _parsed(i, rule) for i, rule in enumerate(given))
@@ -163,12 +158,12 @@ def rules_of(given: Any) -> tuple[Rule, ...]:
 
 
 def _parsed(position: int, data: Any) -> Rule:
-    found = [kind for kind in _KINDS if isinstance(data, Mapping) and kind in data]
-    if len(found) != 1:
+    kinds = [kind for kind in _KINDS if isinstance(data, Mapping) and kind in data]
+    if len(kinds) != 1:
         what = ", ".join(f'"{kind}"' for kind in _KINDS)
         raise InputError(f"rule {position + 1} must be an object with one of {what}")
     try:
-        return _KINDS[found[0]].model_validate(dict(data))
+        return _KINDS[kinds[0]].model_validate(dict(data))
     except ValidationError as error:
         raise InputError(f"rule {position + 1}: {complaint(error)}") from None
 
@@ -185,9 +180,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def cut(attributes: Sequence[Attribute], rules: Sequence[Rule]) -> tuple[Attribute, ...]:
-    """The attributes with their bins cut at the bounds of all conditions; InputError for what a rule may not
-    say of them.
-    """
+    """The attributes, bins cut at all conditions' bounds; InputError for what a rule may not say of them."""
     by_name = {a.name: a for a in attributes}
     cuts: dict[str, list[int | float]] = {}
     for i, rule in enumerate(rules):
@@ -205,8 +198,9 @@ def cut(attributes: Sequence[Attribute], rules: Sequence[Rule]) -> tuple[Attribu
 def cut_columns(attributes: Sequence[Attribute], rules: Sequence[Rule]) -> tuple[str, ...]:
     """The attributes whose bins a condition cuts."""
     by_name = {a.name: a for a in attributes}
-    found = (c for rule in rules for c in _conditions(rule, by_name))
-    return tuple(dict.fromkeys(name for name, condition in found if [*cuts_of(by_name[name], condition)]))
+    conditions = (c for rule in rules for c in _conditions(rule, by_name))
+    named = (name for name, condition in conditions if [*cuts_of(by_name[name], condition)])
+    return tuple(dict.fromkeys(named))
 
 
 def _conditions(rule: Rule, by_name: Mapping[str, Attribute]) -> list[tuple[str, Any]]:
@@ -230,3 +224,48 @@ def _read(source: Attribute, key: str) -> Scalar:
         return float(key) if source.type == "number" else key
     except (ValueError, KeyError):
         raise ValueError(f"the map's key {key!r} is no {source.type} for {source.name!r}") from None
+
+
+class Chain(NamedTuple):
+    """`names` from the least to the greatest; `pairs` of them are in order."""
+
+    names: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+
+
+def chains_of(rules: Sequence[Rule], attributes: Mapping[str, Attribute]) -> list[Chain]:
+    """The chains of all rules. Raises ValueError for columns in a circle, and for three or more whose bins
+    differ: pairs alone would not tell whether a value between two others is left.
+    """
+    pending = list(dict.fromkeys(rule.order for rule in rules if isinstance(rule, Order)))
+    chains = []
+    while pending:
+        names, pairs = set(pending[0]), list[tuple[str, str]]()
+        while near := [pair for pair in pending if names & set(pair)]:
+            names |= {name for pair in near for name in pair}
+            pairs += near
+            pending = [pair for pair in pending if pair not in near]
+        chain = Chain(_sorted(names, pairs), tuple(pairs))
+        for name in chain.names[1:] if len(names) > 2 else ():
+            if not _same_bins(attributes[chain.names[0]], attributes[name]):
+                what = f"{chain.names[0]!r} and {name!r} are in order with a third column"
+                raise ValueError(f"{what}, so they need the same edges and special values")
+        chains.append(chain)
+    return chains
+
+
+def _sorted(names: set[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """All names, each after those below it; raises ValueError if there is no such order."""
+    ordered: list[str] = []
+    while left := sorted(names - set(ordered)):
+        least = [name for name in left if not any(b == name and a in left for a, b in pairs)]
+        if not least:
+            raise ValueError(f"{left[0]!r} is in order with itself, by way of others")
+        ordered += least
+    return tuple(ordered)
+
+
+def _same_bins(one: Attribute, other: Attribute) -> bool:
+    if one.categorical or other.categorical:
+        return one.categorical == other.categorical and np.array_equal(one.units, other.units)
+    return np.array_equal(one.cuts, other.cuts) and np.array_equal(one.specials, other.specials)

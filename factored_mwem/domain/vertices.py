@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.errors import InputError, shown
-from factored_mwem.files import read_text
+from factored_mwem.files.files import read_text
 
 MOST = 10**7
 """Their names are kept in memory."""
@@ -39,7 +39,7 @@ class Vertices:
 
     @classmethod
     def of(cls, given: Any) -> Vertices:
-        """From a count, names, or a file of names. InputError where that is no vertex set of two or more."""
+        """Of a count, names or a file. Raises InputError unless there are at least two vertices."""
         if isinstance(given, Vertices):
             return given
         if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 12:
@@ -95,14 +95,14 @@ class Vertices:
         return frozenset(self.names)
 
     def numbers_of(self, names: Iterable[Any]) -> np.ndarray:
-        """int64[name]: of names that somebody asks about. InputError where one is no vertex."""
-        found = []
+        """int64[name]: of names that somebody asks about. Raises InputError if one is no vertex."""
+        numbers = []
         for name in names:
             number = self._number.get(str(name).strip())
             if number is None:
                 raise InputError(f"{shown(str(name))} is not in the vertex set")
-            found.append(number)
-        return np.array(found, dtype=np.int64)
+            numbers.append(number)
+        return np.array(numbers, dtype=np.int64)
 
     def pair_numbers(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """int64[pair]: the numbers of pairs of vertex numbers, low < high each."""

@@ -60,16 +60,16 @@ def zeros_of(
     which a column follows, itself at the end. ValueError, with the rule's number in front, for what makes no
     sense.
     """
-    found: list[Zeros] = []
+    zeros: list[Zeros] = []
     for i, rule in enumerate(rules):
         try:
             if isinstance(rule, Order):
-                found.append(_ordered(rule, attributes, index))
+                zeros.append(_ordered(rule, attributes, index))
             for box in _boxes(rule, attributes):
-                found += _zeros(box, index, source_of)
+                zeros += _zeros(box, index, source_of)
         except ValueError as error:
             raise ValueError(f"rule {i + 1}: {error}") from None
-    return tuple(found)
+    return tuple(zeros)
 
 
 def _boxes(rule: Rule, attributes: Mapping[str, Attribute]) -> Iterator[list[tuple[str, np.ndarray]]]:
@@ -81,15 +81,15 @@ def _boxes(rule: Rule, attributes: Mapping[str, Attribute]) -> Iterator[list[tup
     if isinstance(rule, Exclusion):
         yield masks(rule.never)
     elif isinstance(rule, Implication):
-        given = masks(rule.if_)
+        premises = masks(rule.if_)
         for name, mask in masks(rule.then):
-            yield [*given, (name, ~mask)]
+            yield [*premises, (name, ~mask)]
 
 
 def _zeros(
     box: Iterable[tuple[str, np.ndarray]], index: Mapping[str, int], source_of: Callable[[str], Source]
 ) -> Iterator[Zeros]:
-    """A box of forbidden cells over modelled attributes; none where it is empty."""
+    """A box of forbidden cells over modelled attributes; none if it is empty."""
     masks: dict[str, np.ndarray] = {}
     for column, mask in box:
         name, codes = source_of(column)
@@ -134,15 +134,15 @@ def _ordered(rule: Order, attributes: Mapping[str, Attribute], index: Mapping[st
 
 
 def classes_of(zeros: Sequence[Zeros], shape: Sequence[int]) -> list[np.ndarray | None]:
-    """By attribute int64[code]: the coarsest classes that all of `zeros` can be told by; None where no rule
+    """By attribute int64[code]: the coarsest classes that all of `zeros` can be told by; None if no rule
     names it, or they are hardly fewer than the codes.
     """
-    found: list[np.ndarray | None] = []
+    classes: list[np.ndarray | None] = []
     for a, size in enumerate(shape):
         named = [z.classes[z.positions.index(a)] for z in zeros if a in z.positions]
         merged = reduce(_common, named) if named else None
-        found.append(merged if merged is not None and MIN_MERGED * (merged.max() + 1) <= size else None)
-    return found
+        classes.append(merged if merged is not None and MIN_MERGED * (merged.max() + 1) <= size else None)
+    return classes
 
 
 def refined(
@@ -151,7 +151,7 @@ def refined(
     """The `coarser` levels of each attribute with every one of them within the rules' classes, which come
     last: all levels of an attribute then tell its classes apart.
     """
-    found = []
+    finer = []
     for levels, merged in zip(coarser, classes, strict=True):
         kept: list[np.ndarray] = []
         if merged is not None:
@@ -160,8 +160,8 @@ def refined(
                 if int(level.max()) + 1 < count:
                     kept.append(level)
                     count = int(level.max()) + 1
-        found.append(kept if merged is not None else list(levels))
-    return found
+        finer.append(kept if merged is not None else list(levels))
+    return finer
 
 
 def _common(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from factored_mwem.kernels import compiled, part
+
+
+class CliqueMap(NamedTuple):
+    """Where a clique's cells begin, and (head, tail), the map to those of a smaller table, see dense.py."""
+
+    start: int
+    head: np.ndarray
+    tail: np.ndarray
 
 
 @part
@@ -17,18 +27,20 @@ def _add_up(cells, head, tail, out):
 
 
 @compiled
-def summed(tables, start, head, tail, out):
+def summed(tables, clique, out):
     """Add the cells of a clique, `tables: float[copy, start + cell]`, up to `out: float64[copy, reduced
-    cell]`; (head, tail) is the map from the one to the other, see kernels/dense.py.
+    cell]`.
     """
+    start, head, tail = clique
     cells = len(head) * len(tail)
     for b in range(len(out)):
         _add_up(tables[b, start : start + cells], head, tail, out[b])
 
 
 @compiled
-def passed(tables, start, head, tail, given, at, row, out):
+def passed(tables, clique, given, at, row, out):
     """`summed` and `joined` in one, copy after copy: what is summed stays in the processor's cache."""
+    start, head, tail = clique
     cells, width, reduced = len(head) * len(tail), given.shape[2], np.empty(len(at))
     for b in range(len(out)):
         reduced[:] = 0.0

@@ -59,35 +59,24 @@ def bilinear(weights, first, second):
     return total
 
 
-@compiled
-def unpack(weights, vertices, out):
+def unpack(weights: np.ndarray, vertices: int, out: np.ndarray) -> None:
     """Into `out: float64 or float32[vertex, vertex]` the symmetric matrix of `weights: [pair]`, its diagonal
     0.
     """
     at = 0
     for i in range(vertices):
         out[i, i] = 0
-        for j in range(i + 1, vertices):
-            out[i, j] = weights[at]
-            out[j, i] = weights[at]
-            at += 1
+        row = weights[at : at + vertices - i - 1]
+        out[i, i + 1 :] = out[i + 1 :, i] = row
+        at += len(row)
 
 
-@compiled
-def pack(matrix, out):
+def pack(matrix: np.ndarray, out: np.ndarray) -> None:
     """Into `out: [pair]` the upper triangle of `matrix: [vertex, vertex]`, row after row."""
-    n, at = len(matrix), 0
-    for i in range(n):
-        for j in range(i + 1, n):
-            out[at] = matrix[i, j]
-            at += 1
+    np.concatenate([matrix[i, i + 1 :] for i in range(len(matrix))], out=out)
 
 
-@compiled
-def largest_pair(first, second):
-    """The largest first[i] second[j] + first[j] second[i] over i < j of two int64[vertex]."""
-    n, best = len(first), np.int64(0)
-    for i in range(n):
-        for j in range(i + 1, n):
-            best = max(best, first[i] * second[j] + first[j] * second[i])
-    return best
+def largest_pair(first: np.ndarray, second: np.ndarray) -> int:
+    """The largest first[i] second[j] + first[j] second[i] over i < j of two int64[vertex], none below 0."""
+    pairs = ((first[i] * second[i + 1 :] + first[i + 1 :] * second[i]).max() for i in range(len(first) - 1))
+    return max(map(int, pairs), default=0)

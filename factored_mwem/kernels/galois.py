@@ -1,11 +1,13 @@
 """Kernels of arithmetic in GF(2^s), s up to 96, and of hash families that polynomials over it make.
 
 An element is a polynomial over GF(2) of degree below s: bit i of a whole number is the coefficient of x^i. It
-lies in two words, `high` and `low`. A family's r coefficients are `coefficients: uint64[r, 2]`, (high, low),
-that of degree 0 first: a random polynomial of r coefficients takes independent values at any r points.
+lies in two words, `high` and `low`. A random polynomial of r coefficients takes independent values at any r
+points.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,17 @@ ONE = np.uint64(1)
 def modulus(degree: int) -> np.uint64:
     """The irreducible polynomial of a degree without its leading term, in one word."""
     return np.uint64(sum(1 << e for e in (*IRREDUCIBLE[degree - 1], 0)))
+
+
+class Family(NamedTuple):
+    """A polynomial over GF(2^degree), of modulus `low`, by `coefficients: uint64[r, 2]`, (high, low), that of
+    degree 0 first; a key is a point's last `key_bits` bits.
+    """
+
+    coefficients: np.ndarray
+    key_bits: int
+    degree: int
+    low: np.uint64
 
 
 @compiled
@@ -70,10 +83,11 @@ def last_bit(coefficients, high, word, degree, low):
 
 
 @compiled
-def bits_at(coefficients, row, key, key_bits, degree, low):
+def bits_at(family, row, key):
     """The hash value at the point `row * 2^key_bits + key`: row i of column j is point |X| (i - 1) + j of the
     paper's, where |X| is a power of two.
     """
+    coefficients, key_bits, degree, low = family
     if key_bits == 64:
         return last_bit(coefficients, row, key, degree, low)
     shift = np.uint64(key_bits)
@@ -82,62 +96,62 @@ def bits_at(coefficients, row, key, key_bits, degree, low):
 
 
 @compiled
-def signs_into(coefficients, keys, key_bits, degree, low, out):
+def signs_into(family, keys, out):
     """Into `out: int8[key, row]` the signs of the columns `keys: uint64`: -1 where the bit is 1."""
     for k in range(len(keys)):
         for i in range(out.shape[1]):
-            bit = bits_at(coefficients, np.uint64(i), keys[k], key_bits, degree, low)
+            bit = bits_at(family, np.uint64(i), keys[k])
             out[k, i] = 1 - 2 * np.int8(bit)
 
 
 @compiled
-def sum_into(coefficients, keys, counts, key_bits, degree, low, out):
+def sum_into(family, keys, counts, out):
     """Add to `out: int64[row]` each column's signs times its count, column after column."""
     for k in range(len(keys)):
         for i in range(len(out)):
-            bit = bits_at(coefficients, np.uint64(i), keys[k], key_bits, degree, low)
+            bit = bits_at(family, np.uint64(i), keys[k])
             out[i] += -counts[k] if bit else counts[k]
 
 
 @compiled
-def weighted_sums(coefficients, keys, key_bits, degree, low, values, out):
+def weighted_sums(family, keys, values, out):
     """Into `out: float64[key]` the sum over the rows of `values: float64[row]` times the column's signs."""
     for k in range(len(keys)):
         total = 0.0
         for i in range(len(values)):
-            bit = bits_at(coefficients, np.uint64(i), keys[k], key_bits, degree, low)
+            bit = bits_at(family, np.uint64(i), keys[k])
             total += -values[i] if bit else values[i]
         out[k] = total
 
 
 @compiled
-def forms_into(coefficients, key_bits, row_bits, degree, low, out):
+def forms_into(family, row_bits, out):
     """Into `out: uint64[row bit]` what ties rows to keys where no exponent of the polynomial has more than
     two bits, so that its last bit is a quadratic form: bit g of `out[b]` is f(b + g) + f(b) + f(g) + f(0).
     """
     zero = np.uint64(0)
-    at_zero = bits_at(coefficients, zero, zero, key_bits, degree, low)
+    at_zero = bits_at(family, zero, zero)
     for b in range(row_bits):
         row = ONE << np.uint64(b)
-        alone = bits_at(coefficients, row, zero, key_bits, degree, low)
+        alone = bits_at(family, row, zero)
         mask = zero
-        for g in range(key_bits):
+        for g in range(family.key_bits):
             key = ONE << np.uint64(g)
-            bit = bits_at(coefficients, row, key, key_bits, degree, low)
-            bit ^= alone ^ at_zero ^ bits_at(coefficients, zero, key, key_bits, degree, low)
+            bit = bits_at(family, row, key)
+            bit ^= alone ^ at_zero ^ bits_at(family, zero, key)
             mask |= bit << np.uint64(g)
         out[b] = mask
 
 
 @compiled
-def split_into(coefficients, keys, forms, key_bits, degree, low, signs, places):
+def split_into(family, keys, forms, signs, places):
     """The same columns by their quadratic form: `places: int64[key]`, and `signs: int8[key]`, so that row i
     of a column is its sign, times row i of column 0, times the parity of i and its place: a Walsh function.
     """
     zero = np.uint64(0)
-    at_zero = bits_at(coefficients, zero, zero, key_bits, degree, low)
+    at_zero = bits_at(family, zero, zero)
     for k in range(len(keys)):
-        bit = bits_at(coefficients, zero, keys[k], key_bits, degree, low) ^ at_zero
+        bit = bits_at(family, zero, keys[k]) ^ at_zero
         signs[k] = 1 - 2 * np.int8(bit)
         place = np.int64(0)
         for b in range(len(forms)):

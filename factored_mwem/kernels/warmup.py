@@ -10,12 +10,14 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from factored_mwem import kernels
 from factored_mwem.kernels.joint import joint_marginals
 
-HALVES = (("dense", "tree", "scoring", "counting", "rows", "drawing", "text"), ("graph", "joint"))
+OTHERS = ("graph", "joint")
+HALVES = ([m.name for m in iter_modules(kernels.__path__) if m.name not in (*OTHERS, "warmup")], OTHERS)
 """The kernel modules, in halves that take about as long to compile; the second goes to the other process."""
 HELPER = (
     "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem.kernels import warmup; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import parse_qsl
 
 from factored_mwem.errors import InputError
@@ -65,17 +65,10 @@ class Address:
 
 
 def _without_password(uri: str) -> str:
-    found = _DATABASE.fullmatch(uri)
-    if found is None:
-        how = (
-            "special characters of a password are written as %40 and the like, or the password in PGPASSWORD"
-        )
-        raise InputError(f"--ledger: the URI is not of the form {FORM}; {how}")
-    more = [f"{key}={value}" for key, value in parse_qsl(found["more"] or "") if key in SHOWN]
-    user = f"{found['user']}@" if found["user"] else ""
-    return f"postgresql://{user}{found['hosts']}/{found['name'] or ''}{'?' + '&'.join(more) if more else ''}"
-
-
-def address_of(given: Any) -> Address | None:
-    """As a setting has it: None where no ledger was given."""
-    return None if given is None else Address(given)
+    parts = _DATABASE.fullmatch(uri)
+    if parts is None:
+        how = "special characters of a password are written as %40 and the like"
+        raise InputError(f"--ledger: the URI is not of the form {FORM}; {how}, or the password in PGPASSWORD")
+    more = [f"{key}={value}" for key, value in parse_qsl(parts["more"] or "") if key in SHOWN]
+    user = f"{parts['user']}@" if parts["user"] else ""
+    return f"postgresql://{user}{parts['hosts']}/{parts['name'] or ''}{'?' + '&'.join(more) if more else ''}"

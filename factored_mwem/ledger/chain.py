@@ -17,26 +17,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from factored_mwem.ledger.schema import Connection
+from factored_mwem.ledger.schema import Connection, Row
 
 FIRST_HEAD = "0" * 64
 RULE = (
     "head = sha256 of the head before it (before the first event: 64 zeros) followed by the event, both as "
     "UTF-8 text; in hexadecimal"
 )
-ADDED, RESERVED, CHANGED, TAKEN_UP = "dataset added", "release reserved", "release changed", "ledger taken up"
-"""Kinds of events. Taken up: all rows of a ledger that kept no chain before; it can only be the first."""
+ADDED, RESERVED, CHANGED = "dataset added", "release reserved", "release changed"
 ACCEPTED = "copy accepted"
 """Its owner said that a copy of the database that another one was made from is the newest."""
 LATER = ("state", "spent_amount", "spent_delta", "files", "changed")
 """Columns of a release that are written after it was reserved."""
-Row = dict[str, Any]
-"""A row of the table `datasets` or `releases`, by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +55,9 @@ def next_head(head: str, text: str) -> str:
     return hashlib.sha256((head + text).encode()).hexdigest()
 
 
-def code_of(key: bytes, head: str, releases: Sequence[Row]) -> bytes:
-    """Binds to a head the fingerprints of the releases that its event enters."""
-    prints = [row["fingerprint"] for row in releases]
+def code_of(key: bytes, head: str, release: Row | None) -> bytes:
+    """Binds to a head the fingerprint of the release that its event enters, if it does."""
+    prints = [] if release is None else [release["fingerprint"]]
     text = canonical([head, [value.hex() if isinstance(value, bytes) else value for value in prints]])
     return hmac.digest(key, text.encode(), "sha256")
 
@@ -73,14 +68,9 @@ def release_facts(row: Row) -> Row:
     return {**whole, "parameters": json.loads(row["parameters"]), "files": json.loads(row["files"])}
 
 
-def added(dataset: Row) -> Row:
-    return {"event": ADDED, "dataset": dataset}
-
-
 def reserved(release: Row, dataset: Row) -> Row:
-    """`dataset` as it is by then: the first reservation sets its limits."""
-    limits = {name: dataset[name] for name in ("limit_rho", "limit_delta")}
-    return {"event": RESERVED, "release": release_facts(release), "limits": limits}
+    """`dataset` as it is by then: one of its reservations sets its limits."""
+    return {"event": RESERVED, "release": release_facts(release), "limits": dataset["limits"]}
 
 
 def changed(release: Row) -> Row:
@@ -88,25 +78,12 @@ def changed(release: Row) -> Row:
     return {"event": CHANGED, "release": {name: facts[name] for name in ("id", *LATER)}}
 
 
-def taken_up(datasets: Sequence[Row], releases: Sequence[Row]) -> Row:
-    entered = [release_facts(row) for row in releases]
-    return {"event": TAKEN_UP, "datasets": list(datasets), "releases": entered}
-
-
-def accepted(moment: str) -> Row:
-    return {"event": ACCEPTED, "at": moment}
-
-
-def append(db: Connection, key: bytes, facts: Row, releases: Sequence[Row] = ()) -> None:
-    """Write an event, in the transaction that writes the rows it is about; it enters `releases`."""
-    last = db.execute("SELECT number, head FROM events ORDER BY number DESC LIMIT 1").fetchone() or (
-        0,
-        FIRST_HEAD,
-    )
+def append(db: Connection, key: bytes, facts: Row, release: Row | None = None) -> None:
+    """Write an event, in the transaction that writes the rows it is about; it may enter a `release`."""
+    last = db.execute("SELECT number, head FROM events ORDER BY number DESC LIMIT 1").fetchone()
+    number, before = last or (0, FIRST_HEAD)
     text = canonical(facts)
-    head = next_head(last[1], text)
-    number = facts["release"]["id"] if facts["event"] == RESERVED else None
-    db.execute(
-        "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
-        (last[0] + 1, number, text, head, code_of(key, head, releases)),
-    )
+    head = next_head(before, text)
+    entered = None if release is None else release["id"]
+    event = (number + 1, entered, text, head, code_of(key, head, release))
+    db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", event)

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from factored_mwem.accounting.cap import Cost, Spent
-from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.cap import CapUse, Cost
 from factored_mwem.errors import FmwemError
 from factored_mwem.ledger import chain
 from factored_mwem.ledger.address import Address
-from factored_mwem.ledger.chain import Row, canonical
+from factored_mwem.ledger.chain import canonical
 from factored_mwem.ledger.entries import Dataset, Entry, Snapshot, dataset_of, entry_of
-from factored_mwem.ledger.journals import Unreadable, unknown
+from factored_mwem.ledger.journal import Unreadable
 from factored_mwem.ledger.ledger import Ledger
 from factored_mwem.ledger.opening import open_ledger
+from factored_mwem.ledger.schema import VERSION, Row
 
 DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, FmwemError)
 """What a row or an event that is not as we write it may raise."""
@@ -38,14 +37,14 @@ class Inspected(NamedTuple):
 def inspect(place: str | Path | Address) -> Inspected:
     """What a ledger says, and where it contradicts itself. Nothing is written."""
     file = open_ledger(place)
-    journals = list(_journals(file))  # before the books are read: see `unknown`
+    journals = list(_journals(file))  # before the books are read: see `Ledger.unknown_journals`
     kept = file.snapshot()
     sums, wrong = _sums(kept)
     problems = [] if kept.whole else ["SQLite finds the file damaged"]
     problems += [*_broken(kept, file.key), *_differing(kept), *wrong, *journals]
     facts = {
         "ledger": file.name,
-        "ledger_version": kept.version,
+        "ledger_version": VERSION,
         "events": len(kept.events),
         "head": str(kept.events[-1].head) if kept.events else None,
         "datasets": sums,
@@ -61,7 +60,7 @@ def _journals(file: Ledger) -> Iterator[str]:
             "newest, `fmwem ledger accept` says so"
         )
     try:
-        lost = unknown(file)
+        lost = file.unknown_journals()
     except Unreadable as error:
         yield f"the journals could not be looked at: {error.why}"
         return
@@ -80,28 +79,19 @@ def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:
             if event.number != place:
                 yield f"{name}: it has number {event.number!r}"
             facts = json.loads(event.text)
-            entered = _entered(facts)
-            if event.reserved != (entered[0] if facts["event"] == chain.RESERVED else None):
+            entered = facts["release"]["id"] if facts["event"] == chain.RESERVED else None
+            if event.reserved != entered:
                 yield f"{name}: the release beside it is not the one that it enters"
             if event.head != chain.next_head(before, event.text):
                 yield f"{name}: its head does not follow from the event and the head before it"
                 continue
-            known = [rows[number] for number in entered if number in rows]
-            if event.code != chain.code_of(key, event.head, known):
-                whose = f"release {entered[0]}" if len(entered) == 1 else "one of its releases"
-                which = f" or the fingerprint of {whose}" if entered else ""
+            if event.code != chain.code_of(key, event.head, rows.get(entered)):
+                which = f" or the fingerprint of release {entered}" if entered is not None else ""
                 yield f"{name}: its code does not fit: the ledger's key{which} was changed"
         except DAMAGED:
             yield f"{name}: it is not as this program writes events"
         finally:
             before = event.head
-
-
-def _entered(facts: Row) -> list[int]:
-    """The numbers of the releases that an event enters."""
-    if facts["event"] == chain.TAKEN_UP:
-        return [row["id"] for row in facts["releases"]]
-    return [facts["release"]["id"]] if facts["event"] == chain.RESERVED else []
 
 
 class _Replay:
@@ -111,23 +101,18 @@ class _Replay:
         self.datasets: dict[str, Row] = {}
         self.releases: dict[int, Row] = {}
 
-    def apply(self, facts: Row, *, first: bool) -> None:
-        """ValueError where the event takes back what an earlier one said."""
+    def apply(self, facts: Row) -> None:
+        """Raises ValueError if the event takes back what an earlier one said."""
         kind = facts["event"]
-        if kind == chain.TAKEN_UP:
-            _must(first)
-            self.datasets = {row["name"]: row for row in facts["datasets"]}
-            self.releases = {row["id"]: row for row in facts["releases"]}
-        elif kind == chain.ADDED:
+        if kind == chain.ADDED:
             _must(facts["dataset"]["name"] not in self.datasets)
             self.datasets[facts["dataset"]["name"]] = facts["dataset"]
         elif kind == chain.RESERVED:
             release = facts["release"]
             dataset = self.datasets[release["dataset"]]
             _must(release["id"] not in self.releases and release["spent_amount"] is None)
-            limits = facts["limits"].items()
-            _must(dataset["limit_rho"] is None or all(dataset[name] == value for name, value in limits))
-            self.datasets[release["dataset"]] = {**dataset, **facts["limits"]}
+            _must(dataset["limits"] in (None, facts["limits"]))
+            self.datasets[release["dataset"]] = {**dataset, "limits": facts["limits"]}
             self.releases[release["id"]] = release
         elif kind == chain.CHANGED:
             self._change(facts["release"])
@@ -153,12 +138,10 @@ def _must(holds: bool) -> None:
 
 def _differing(kept: Snapshot) -> Iterator[str]:
     """Where the rows are not what the chain's events make of them, in both directions."""
-    if kept.version == 1:
-        return
     replay = _Replay()
     for place, event in enumerate(kept.events, start=1):
         try:
-            replay.apply(json.loads(event.text), first=place == 1)
+            replay.apply(json.loads(event.text))
         except DAMAGED:
             yield f"event {place} of the chain: it does not follow from the events before it"
     yield from _compared("dataset", {row["name"]: row for row in kept.datasets}, replay.datasets)
@@ -183,8 +166,8 @@ def _compared(what: str, rows: dict[Any, Row], known: dict[Any, Row]) -> Iterato
             columns = [*row, *(column for column in other if column not in row)]
             wrong = [c for c in columns if _text(row.get(c)) != _text(other.get(c))]
             if wrong:
-                said = ", ".join(column if column in row else repr(column) for column in wrong)
-                yield f"{what} {name!r}: {said} in the books is not what the chain says"
+                listed = ", ".join(column if column in row else repr(column) for column in wrong)
+                yield f"{what} {name!r}: {listed} in the books is not what the chain says"
 
 
 def _text(value: Any) -> str:
@@ -220,34 +203,28 @@ def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _sum(dataset: Dataset, costs: Sequence[Cost]) -> dict[str, Any]:
-    total = Spent.of(costs)
+    pure, concentrated = ([c.amount for c in costs if c.pure is kind] for kind in (True, False))
+    exact = {"epsilon": sum(pure), "rho": sum(concentrated), "delta": sum(c.delta for c in costs)}
     return {
         "dataset": dataset.name,
         "releases": len(costs),
         "unit": "epsilon" if dataset.cap.rho is None else "rho",
         "spent": dataset.cap.spent(costs, dataset.limits),
-        "cap": float(_whole(dataset)),
-        "exact": {"rho": str(total.rho), "delta": str(total.delta)},
+        "cap": float(dataset.cap.amount),
+        "exact": {name: str(total) for name, total in exact.items()},
     }
 
 
-def _whole(dataset: Dataset) -> Fraction:
-    return dataset.cap.epsilon or dataset.cap.rho or Fraction(0)
-
-
 def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
-    if dataset.limits is None:
-        if entries:
-            yield "it has releases, and no limits that the first of them set"
-        return
-    all_of_it = [Cost(Composition.ZCDP, dataset.limits.rho)]
-    most = _whole(dataset) * (1 + Fraction(1, 10**9))  # by another's rounding
-    if dataset.limits.rho and dataset.cap.spent(all_of_it, dataset.limits) > most:
-        yield "its limits allow more than its cap"
-    before = Spent()
+    cap, limits = dataset.cap, dataset.limits
+    if limits is not None:
+        first_phase = [entry.cost for entry in entries[: limits.after]]
+        if not cap.keeps(limits, CapUse.of(first_phase, None)):
+            yield "its limits allow more than its cap"
+    before = CapUse()
     for entry in entries:  # those before it have spent no more than was reserved: there was room for it
-        if not dataset.cap.holds(before.plus(entry.reserved), dataset.limits):
+        if not cap.holds(before.plus(entry.reserved, limits), limits):
             yield f"its cap does not admit release {entry.number} after those before it"
         if entry.cost.amount > entry.reserved.amount or entry.cost.delta > entry.reserved.delta:
             yield f"release {entry.number} spent more than was reserved"
-        before = before.plus(entry.cost)
+        before = before.plus(entry.cost, limits)

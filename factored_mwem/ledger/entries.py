@@ -1,4 +1,4 @@
-"""Entries: what the rows of a ledger file mean.
+"""Entries: what the rows of a ledger file mean, and whether the cap of a dataset has room for a release.
 
 A row that is not as we write them is a ValueError: the file may be anybody's.
 """
@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from factored_mwem.accounting.cap import Cap, Cost, Limits
-from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.cap import Cap, CapLimits, CapUse, Cost, floor_digits
+from factored_mwem.accounting.conversion import Composition, epsilon_of
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.ledger.chain import Event, Row
+from factored_mwem.errors import BudgetExceeded, InputError
+from factored_mwem.ledger.chain import Event, canonical
+from factored_mwem.ledger.schema import Row
+
+if TYPE_CHECKING:
+    from factored_mwem.request.promise import Promise
 
 STATES = ("reserved", "spent", "finished", "failed")
 """reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: it
@@ -35,7 +42,8 @@ class Dataset:
     """Most rows of one person that the cap is about."""
     privacy_id: str | None
     """The column that, as its owner says, names the person."""
-    limits: Limits | None
+    limits: CapLimits | None
+    """What a release has set; until then, and without a delta, plain sums count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class Entry:
     spent: Cost | None
     parameters: dict[str, Any]
     fingerprint: bytes | None
-    mark: str | None
+    mark: str
     files: list[dict[str, str]]
     tool_version: str
     begun: str
@@ -82,7 +90,6 @@ class Entry:
 class Snapshot:
     """All rows of a ledger as they stand in the file, which may be anybody's."""
 
-    version: int
     whole: bool
     """SQLite finds no fault in the file itself."""
     datasets: list[Row]
@@ -90,23 +97,89 @@ class Snapshot:
     events: list[Event]
 
 
+def check_terms(dataset: Dataset, policy: Promise) -> None:
+    """Raises InputError if a release would protect others than the cap is about."""
+    name = f"dataset {dataset.name!r}"
+    if policy.neighbours is not dataset.neighbours:
+        kept = f"is kept under --neighbours {dataset.neighbours}"
+        raise InputError(f"{name} {kept}, this release says {policy.neighbours}")
+    by_id = None if dataset.privacy_id is None else f"--privacy-id {shlex.quote(dataset.privacy_id)}"
+    if policy.privacy_id is not None:
+        # Whom it names is the owner's to say: rows bounded by another column bound nobody's.
+        if policy.privacy_id != dataset.privacy_id:
+            goes_by = "has no column that names the person" if by_id is None else f"goes by {by_id}"
+            says = f"this release says {policy.privacy_id!r}"
+            raise InputError(f"{name} {goes_by}, {says}; see `fmwem ledger add --help`")
+    elif policy.contributions < dataset.contributions:
+        raise InputError(
+            f"{name} has up to {dataset.contributions} rows of one person, this release assumes "
+            f"{policy.contributions}; use --contributions {dataset.contributions}"
+            f"{'' if by_id is None else f' or {by_id}'}"
+        )
+
+
+def admit(dataset: Dataset, costs: Sequence[Cost], cost: Cost) -> CapLimits | None:
+    """The limits under which a release follows those of `costs`; raises BudgetExceeded if it may not."""
+    limits = dataset.limits or dataset.cap.limits(costs, cost)
+    if dataset.cap.admits([*costs, cost], limits):
+        return limits
+    cap, left = dataset.cap, dataset.cap.left(costs, dataset.limits, pure=cost.pure)
+    if cap.rho is None and cap.delta == 0 and not cost.pure:
+        why = "its cap has delta 0, which admits pure releases only; use --delta 0"
+    elif left > 0 and CapUse.of([*costs, cost], limits).delta > (limits or cap).delta:
+        why = "its delta is more than is left of the cap's; use a smaller --delta"
+        if limits is not None:
+            kept = "the delta kept for learnt categories does not suffice"
+            why = f"{kept}; declare a domain or use a smaller --delta"
+    elif not left:
+        why = "nothing is left"
+        if not cost.pure and (pure := cap.left(costs, dataset.limits, pure=True)):
+            why = f"only a pure release of --epsilon {pure:g} at --delta 0 would fit"
+    elif cost.pure or cap.rho is None:
+        delta = 0 if cost.pure else float(cap.delta)
+        why = f"--epsilon {left:g} at --delta {delta:g} is the most that would fit"
+    else:
+        epsilon = floor_digits(epsilon_of(Fraction(left), Fraction(1, 10**9)))
+        why = f"rho {left:g} is left; --epsilon {epsilon:g} at --delta 1e-9 would fit"
+    message = f"dataset {dataset.name!r} does not admit this release: {why}. Nothing was spent"
+    raise BudgetExceeded(message, asked=cost.amount, left=Fraction(left))
+
+
 def dataset_of(row: Row) -> Dataset:
     numbers = [row[name] for name in ("epsilon", "delta", "rho")]
     if not all(value is None or isinstance(value, float) for value in numbers):
         raise ValueError("cap")
     epsilon, delta, rho = (None if value is None else Fraction(value) for value in numbers)
-    limits = None
-    if row["limit_rho"] is not None:
-        limits = Limits(fraction_of(row["limit_rho"]), fraction_of(row["limit_delta"]))
-        all_of_delta = rho is not None and limits.delta == delta
-        if not (limits.delta == 0 or limits.delta < (delta or 0) or all_of_delta):
-            raise ValueError("limits")
     if not isinstance(row["name"], str) or not isinstance(row["privacy_id"], str | None):
         raise ValueError("names")
     cap = Cap(epsilon, delta or Fraction(0), rho)
-    return Dataset(
-        row["name"], cap, Neighbours(row["neighbours"]), int(row["contributions"]), row["privacy_id"], limits
+    limits = None if row["limits"] is None else limits_of(row["limits"])
+    if limits is not None and not (0 <= limits.rest < 1 and (limits.rest > 0 or rho is not None)):
+        raise ValueError("limits")
+    unit = (Neighbours(row["neighbours"]), int(row["contributions"]), row["privacy_id"])
+    return Dataset(row["name"], cap, *unit, limits)
+
+
+def limits_in_text(limits: CapLimits) -> str:
+    """As the books keep them: exact numbers as text, and the number of releases before them."""
+    facts = asdict(limits)
+    return canonical(
+        {name: value if name == "after" or value is None else str(value) for name, value in facts.items()}
     )
+
+
+def limits_of(text: Any) -> CapLimits:
+    facts = json.loads(text)
+    if not isinstance(facts, dict) or set(facts) != {field.name for field in fields(CapLimits)}:
+        raise ValueError("limits")
+    after, order = facts.pop("after"), facts.pop("order")
+    if type(after) is not int or after < 0:
+        raise ValueError("limits")
+    numbers = {name: fraction_of(value) for name, value in facts.items()}
+    limits = CapLimits(after=after, order=None if order is None else fraction_of(order), **numbers)
+    if limits.order is not None and limits.order <= 1:
+        raise ValueError("limits")
+    return limits
 
 
 def entry_of(row: Row) -> Entry:
@@ -118,7 +191,7 @@ def entry_of(row: Row) -> Entry:
         raise ValueError("state")
     facts, wrote = json.loads(row["parameters"]), json.loads(row["files"])
     run_id, mark = row["run_id"], row["mark"]
-    texts = (row["tool_version"], row["reserved"], row["changed"], run_id or "", mark or "")
+    texts = (row["tool_version"], row["reserved"], row["changed"], run_id or "", mark)
     whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(w, dict) for w in wrote)
     if not whole or not all(isinstance(text, str) for text in texts):
         raise ValueError("entry")

@@ -10,6 +10,7 @@ Where the frames are kept, in a file or in rows of a database, is `journal_folde
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import json
@@ -22,9 +23,9 @@ import numpy as np
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.admissible import Shape
-from factored_mwem.crashpoints import reach
-from factored_mwem.errors import Busy, Lost
-from factored_mwem.privacy.noise import Begun, Noise, for_smooth, for_tests
+from factored_mwem.errors import Busy, InputError, Lost
+from factored_mwem.files.crashpoints import reach
+from factored_mwem.privacy.noise import Noise, NoisyThreshold
 
 MAGIC = b"fmwj"
 HEAD = struct.Struct("<4sQQ")
@@ -36,7 +37,7 @@ Record = tuple[dict[str, Any], np.ndarray]
 class Journal(ABC):
     """The records of one run, which this process holds alone.
 
-    A kind of journal takes hold of it when it is made (Busy where another process has; Lost where it is
+    A kind of journal takes hold of it when it is made (Busy if another process has; Lost if it is
     damaged), and calls `_found` with what an earlier attempt left.
     """
 
@@ -57,7 +58,8 @@ class Journal(ABC):
 
     @abstractmethod
     def make_room(self, size: int) -> None:
-        """Space for a record whose body has up to `size` bytes, before it is drawn. Busy where there is none.
+        """Space for a record whose body has up to `size` bytes, before it is drawn. Raises Busy if there is
+        none.
 
         Whether a record can be kept must not depend on what is drawn: what is not kept is drawn again.
         """
@@ -68,7 +70,7 @@ class Journal(ABC):
 
     @abstractmethod
     def _keep(self, start: bytes, rest: bytes) -> None:
-        """Keep a frame, and wait until it will not be lost. Busy where it cannot be kept."""
+        """Keep a frame, and wait until it will not be lost. Raises Busy if it cannot be kept."""
 
     def begin(self, header: dict[str, Any]) -> None:
         """Start a fresh journal: what a resumed run must repeat comes first."""
@@ -106,11 +108,20 @@ class Journal(ABC):
         reach("after journal")
 
 
+class Unreadable(InputError):
+    """Journals that cannot be looked at; `why`: what the system says, for those who only read."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        what = f"cannot read the journals in {self.why}"
+        super().__init__(f"{what}; nothing is spent before they can be looked at")
+
+
 class Journals(Protocol):
     """Where the journals of a ledger are kept."""
 
     def open(self, name: str, key: bytes) -> Journal:
-        """The journal of that name, or a new one. Busy where another process has it; Lost if damaged."""
+        """The journal of that name, or a new one. Raises Busy if another process has it; Lost if damaged."""
 
     def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
         """Those of the journals that hold a whole draw, by name; they may be in use.
@@ -129,7 +140,7 @@ def code_of(key: bytes, head: bytes, body: bytes) -> bytes:
 
 
 def frame_at(key: bytes, data: bytes, at: int) -> bytes | None:
-    """The body of the record whose frame begins at `at`, or None where there is no whole one."""
+    """The body of the record whose frame begins at `at`, or None if there is no whole one."""
     if len(data) - at < HEAD.size + CODE_BYTES:
         return None
     magic, _, length = HEAD.unpack_from(data, at)
@@ -142,7 +153,7 @@ def frame_at(key: bytes, data: bytes, at: int) -> bytes | None:
 
 
 def record_of(body: bytes, where: str) -> Record:
-    """What a body says; Lost where it is none of ours, `where` it was kept."""
+    """What a body says; raises Lost if it is none of ours, `where` it was kept."""
     line, _, numbers = body.partition(b"\n")
     try:
         facts = json.loads(line)
@@ -173,12 +184,8 @@ class Journaled:
         self._noise, self._journal, self._accountant = noise, journal, accountant
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
-        facts = self._facts("select", len(scores), scale)
-
-        def draw() -> Record:
-            return facts, np.array([self._noise.select(scores, scale=scale)])
-
-        return int(self._draw(facts, 8, draw)[1][0])
+        draw = functools.partial(self._noise.select, scores, scale=scale)
+        return self._number("select", len(scores), scale, draw)
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         facts = self._facts("add", len(values), scale)
@@ -197,40 +204,34 @@ class Journaled:
 
     def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
         """The record says the public multiplier; the scale itself is private."""
-        facts = self._facts("spread", 1, scale)
+        noise = self._noise
+        return self._number("spread", 1, scale, lambda: noise.spread(value, bound, shape=shape, scale=scale))
 
-        def draw() -> Record:
-            noisy = for_smooth(self._noise).spread(value, bound, shape=shape, scale=scale)
-            return facts, np.array([noisy], dtype=np.int64)
-
-        return int(self._draw(facts, 8, draw)[1][0])
-
-    def begin(self, *, scale: float) -> Begun:
-        """The noise on a threshold is told to nobody, so it is not kept: going on, a test that an earlier
+    def begin(self, *, scale: float) -> NoisyThreshold:
+        """The noise on a threshold is told to nobody, so it is not kept: a resumed test that an earlier
         attempt began can only repeat what it said.
         """
-        begun: Begun = Begun()
+        begun: NoisyThreshold = NoisyThreshold()
+        facts = self._facts("begin", 0, scale)
 
         def draw() -> Record:
             nonlocal begun
-            begun = for_tests(self._noise).begin(scale=scale)
-            return self._facts("begin", 0, scale), np.zeros(0, dtype=np.int64)
+            begun = self._noise.begin(scale=scale)
+            return facts, np.zeros(0, dtype=np.int64)
 
-        self._draw(self._facts("begin", 0, scale), 0, draw)
+        self._draw(facts, 0, draw)
         return begun
 
-    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+    def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
         kept = self._journal.next
         if begun.gone if kept is None else kept.get("draw") != "exceeds":
             return None  # an earlier attempt died, and it, or this one, goes on with another test, or none
-        facts = self._facts("exceeds", 1, scale)
+        return bool(self._number("exceeds", 1, scale, lambda: self._noise.exceeds(score, begun, scale=scale)))
 
-        def draw() -> Record:
-            return facts, np.array(
-                [bool(for_tests(self._noise).exceeds(score, begun, scale=scale))], dtype=np.int64
-            )
-
-        return bool(self._draw(facts, 8, draw)[1][0])
+    def _number(self, method: str, size: int, scale: float, draw: Callable[[], Any]) -> int:
+        """A draw of one number."""
+        facts = self._facts(method, size, scale)
+        return int(self._draw(facts, 8, lambda: (facts, np.array([int(draw())], dtype=np.int64)))[1][0])
 
     @property
     def noted(self) -> dict[str, Any] | None:
@@ -239,12 +240,12 @@ class Journaled:
         return about["note"] if about is not None and "note" in about else None
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep what the draws that follow were asked for, or find it as an earlier attempt kept it."""
-        found = self._journal.replay()
-        if found is None:
+        """Keep the parameters of the draws that follow, or find them as an earlier attempt kept them."""
+        kept = self._journal.replay()
+        if kept is None:
             self._journal.make_room(len(json.dumps({"note": about})) + len("\n"))
             self._journal.append({"note": about}, np.zeros(0, dtype=np.int64))
-        elif found[0] != {"note": json.loads(json.dumps(about))}:
+        elif kept[0] != {"note": json.loads(json.dumps(about))}:
             raise does_not_fit()
 
     def _facts(self, method: str, size: int, scale: float) -> dict[str, Any]:

@@ -12,21 +12,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from factored_mwem.crashpoints import reach
 from factored_mwem.errors import Busy, InputError, Lost
-from factored_mwem.files import sync
+from factored_mwem.files.crashpoints import reach
+from factored_mwem.files.files import sync
 from factored_mwem.ledger.journal import (
     CODE_BYTES,
     HEAD,
     MAGIC,
     Journal,
     Record,
+    Unreadable,
     damaged,
     frame_at,
     record_of,
     under_way,
 )
-from factored_mwem.ledger.journals import Unreadable
+from factored_mwem.tables.inputs.input_file import write_whole
 
 SUFFIX = ".journal"
 JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
@@ -51,8 +52,9 @@ class JournalFolder:
         return JournalFile(self.path / f"{name}{SUFFIX}", key)
 
     def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
-        found = {path.name: _glimpse(path, key_of(path.name.removesuffix(SUFFIX))) for path in self._files()}
-        return {name: header for name, header in found.items() if header is not None}
+        names = {path.name: path.name.removesuffix(SUFFIX) for path in self._files()}
+        headers = {name: _glimpse(self.path / name, key_of(run)) for name, run in names.items()}
+        return {name: header for name, header in headers.items() if header is not None}
 
     def _files(self) -> list[Path]:
         try:
@@ -71,7 +73,7 @@ def journals_of(path: Path) -> Path:
 
 
 def refuse_journals(folder: Path, way_out: str) -> None:
-    """InputError where there are journals of an earlier ledger: a new one would not know what they cost."""
+    """Raise InputError if there are journals of an earlier ledger, whose costs a new one would not know."""
     try:
         left = any(JOURNAL.fullmatch(name) for name in os.listdir(folder))
     except FileNotFoundError:
@@ -89,8 +91,13 @@ def keeps_locks(folder: Path) -> bool:
     """Whether another process of this machine is kept out of a file that this one locks there."""
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        command = [sys.executable, "-I", "-c", TRIES, file.name]
-        return subprocess.run(command, check=False, capture_output=True).returncode == 7
+        return kept_out(TRIES, file.name)
+
+
+def kept_out(tries: str, path: Path | str) -> bool:
+    """Whether another process, which tries to lock a file, says that it could not."""
+    command = [sys.executable, "-I", "-c", tries, str(path)]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 7
 
 
 def _glimpse(path: Path, key: bytes) -> dict[str, Any] | None:
@@ -155,9 +162,9 @@ class JournalFile(Journal):
         end = self._end + len(start) + len(rest)
         try:
             os.lseek(self._handle, self._end, os.SEEK_SET)
-            _write(self._handle, start)
+            write_whole(self._handle, start)
             reach("half journalled")
-            _write(self._handle, rest)
+            write_whole(self._handle, rest)
             # How much room was made is private: it grows with the keys that may be kept.
             os.ftruncate(self._handle, end)
             os.fsync(self._handle)
@@ -166,11 +173,13 @@ class JournalFile(Journal):
         self._end = end
 
     def _read(self, path: Path) -> list[Record]:
-        """All whole records but a torn last one; Lost where something follows it, to be drawn again.
+        """All whole records but a torn last one; raises Lost if something follows it, to be drawn again.
 
         Nothing is changed yet.
         """
-        data, at = _content(self._handle), 0
+        with os.fdopen(os.dup(self._handle), "rb") as file:
+            file.seek(0)
+            data, at = file.read(), 0
         records: list[Record] = []
         while (body := frame_at(self._key, data, at)) is not None:
             if HEAD.unpack_from(data, at)[1] != len(records):
@@ -193,14 +202,3 @@ def _next(file: BinaryIO, key: bytes, number: int) -> bytes | None:
         return None
     left = os.fstat(file.fileno()).st_size - file.tell()  # a damaged length may be any number
     return frame_at(key, head + file.read(min(HEAD.unpack(head)[2] + CODE_BYTES, left)), 0)
-
-
-def _content(handle: int) -> bytes:
-    os.lseek(handle, 0, os.SEEK_SET)
-    with os.fdopen(os.dup(handle), "rb") as file:
-        return file.read()
-
-
-def _write(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]

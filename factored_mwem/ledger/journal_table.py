@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from factored_mwem.crashpoints import reach
 from factored_mwem.errors import Busy, FmwemError
+from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.journal import (
     CODE_BYTES,
@@ -111,7 +111,7 @@ class JournalRows(Journal):
         raise under_way()
 
     def _read(self) -> list[Record]:
-        """All records. Lost where one is missing or is not what was kept: none of ours is ever half there."""
+        """All records. Raises Lost if one is missing or not what was kept: none is ever half there."""
         with clear(self._where):
             where = "WHERE run = ? ORDER BY number"
             kept = self._db.execute(f"SELECT number, record FROM journals {where}", (self._name,)).fetchall()

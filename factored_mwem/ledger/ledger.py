@@ -5,6 +5,10 @@ change is one transaction, which looks at the cap and writes the entry in the sa
 same time cannot spend the same budget; and the event of the chain that says so with it. A ledger holds names,
 parameters, costs and keyed fingerprints, and no private value.
 
+A run's mark is in the books before it draws. So a journal that holds a draw under a mark which the books do
+not know was written with a newer copy of the ledger. One that holds no draw proves nothing: a crash between
+`Journal.begin` and `Ledger.reserve` leaves that, and nothing was paid for.
+
 What is here is the same wherever the tables are. A kind of ledger adds how it is read and written: `_reading`
 sees one moment; `_writing` lets no one else write meanwhile, and is all or nothing.
 """
@@ -12,18 +16,19 @@ sees one moment; `_writing` lets no one else write meanwhile, and is all or noth
 from __future__ import annotations
 
 import datetime
+import hmac
 import json
 import shlex
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from typing import Any
 
 from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.crashpoints import reach
-from factored_mwem.errors import Busy, InputError
+from factored_mwem.errors import Busy, InputError, RolledBack
+from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger import chain
-from factored_mwem.ledger.admission import admit
 from factored_mwem.ledger.entries import (
     MAX_NAME_LENGTH,
     STATES,
@@ -31,12 +36,14 @@ from factored_mwem.ledger.entries import (
     Entry,
     Reservation,
     Snapshot,
+    admit,
     dataset_of,
     entry_of,
     fraction_of,
+    limits_in_text,
 )
-from factored_mwem.ledger.journal import Journals
-from factored_mwem.ledger.schema import Connection, rows
+from factored_mwem.ledger.journal import Journal, Journals
+from factored_mwem.ledger.schema import Connection, insert, rows
 
 ADDED_ORDER = "ORDER BY added, name"
 
@@ -44,7 +51,7 @@ ADDED_ORDER = "ORDER BY added, name"
 class Ledger(ABC):
     """An open ledger. Every method is one transaction.
 
-    InputError where what is there is no ledger, Busy where it stays locked or cannot be reached.
+    Raises InputError if what is there is no ledger, Busy if it stays locked or cannot be reached.
     """
 
     key: bytes
@@ -65,10 +72,6 @@ class Ledger(ABC):
         """Reading what every transaction that began before has done, also one whose process is gone."""
 
     @abstractmethod
-    def _version(self, db: Connection) -> int:
-        """Of the tables. ValueError where they are not ours."""
-
-    @abstractmethod
     def _whole(self, db: Connection) -> bool:
         """Whether the store itself finds no fault in what it holds."""
 
@@ -81,29 +84,40 @@ class Ledger(ABC):
         return False
 
     def accept(self) -> None:
-        """Say that this copy is the newest. InputError where a copy cannot be told from another."""
-        raise InputError(f"{self.name} is a file; put back its newest copy, which needs no word")
+        """Say that this copy is the newest. Raises InputError if a copy cannot be told from another."""
+        raise InputError(
+            f"{self.name} is a file; just put back its newest copy: a file needs no `fmwem ledger accept`"
+        )
 
     def add(
         self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None
     ) -> None:
-        """Put a dataset on the books. InputError where its name is taken: a cap is set once."""
+        """Put a dataset on the books. Raises InputError if its name is taken: a cap is set once."""
         if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
             raise InputError(f"a dataset's name must be 1 to {MAX_NAME_LENGTH} printable characters")
         if contributions < 1:
             raise InputError(f"contributions={contributions}: a person has at least one row")
         if privacy_id == "":
             raise InputError("privacy_id='': must be a column's name")
-        numbers = [None if value is None else float(value) for value in (cap.epsilon, cap.delta, cap.rho)]
+        row: dict[str, Any] = {
+            "name": name,
+            "epsilon": None if cap.epsilon is None else float(cap.epsilon),
+            "delta": float(cap.delta),
+            "rho": None if cap.rho is None else float(cap.rho),
+            "neighbours": neighbours.value,
+            "contributions": contributions,
+            "privacy_id": privacy_id,
+            "added": now(),
+        }
         with self._writing() as db:
             if db.execute("SELECT 1 FROM datasets WHERE name = ?", (name,)).fetchone():
                 raise InputError(f"{self.name} has a dataset {name!r} already; its cap stays what it is")
-            facts = (name, *numbers, neighbours.value, contributions, privacy_id, now())
-            db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)", facts)
-            chain.append(db, self.key, chain.added(rows(db, "datasets", "WHERE name = ?", name)[0]))
+            insert(db, "datasets", row)
+            dataset = rows(db, "datasets", "WHERE name = ?", name)[0]
+            chain.append(db, self.key, {"event": chain.ADDED, "dataset": dataset})
 
     def dataset(self, name: str) -> Dataset:
-        """InputError where there is none of that name."""
+        """Raises InputError if there is none of that name."""
         with self._reading() as db:
             return self._dataset(db, name)
 
@@ -132,31 +146,28 @@ class Ledger(ABC):
             return {mark for (mark,) in db.execute("SELECT mark FROM releases").fetchall()}
 
     def head(self, number: int) -> str | None:
-        """The chain's head right after a release was reserved; None where the ledger kept no chain then."""
+        """The chain's head right after a release was reserved; None if the chain has none of it."""
         with self._reading() as db:
-            if self._version(db) == 1:
-                return None
             row = db.execute("SELECT head FROM events WHERE reserved = ?", (number,)).fetchone()
         return None if row is None else str(row[0])
 
     def snapshot(self) -> Snapshot:
         """All of it, as it is at one moment."""
         with self._reading() as db:
-            version = self._version(db)
-            events = db.execute("SELECT * FROM events ORDER BY number").fetchall() if version > 1 else []
+            events = db.execute("SELECT * FROM events ORDER BY number").fetchall()
             whole = self._whole(db)
             datasets, releases = rows(db, "datasets", ADDED_ORDER), rows(db, "releases", "ORDER BY id")
-        return Snapshot(version, whole, datasets, releases, [chain.Event(*event) for event in events])
+        return Snapshot(whole, datasets, releases, [chain.Event(*event) for event in events])
 
     def check(self, name: str, cost: Cost) -> None:
-        """BudgetExceeded where a release of this cost would not be admitted now. Nothing is written."""
+        """Raises BudgetExceeded if a release of this cost would not be admitted now. Nothing is written."""
         with self._reading() as db:
             admit(self._dataset(db, name), _costs(db, name), cost)
 
     def reserve(self, asked: Reservation) -> int:
         """Enter a release, before its first noise; its number.
 
-        BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has
+        Raises BudgetExceeded, with nothing written, if the cap does not admit it; Busy if another process has
         entered the same run.
         """
         reach("before reserve")
@@ -165,22 +176,32 @@ class Ledger(ABC):
             if run_id is not None and _entries(db, name, "AND run_id = ?", run_id):
                 what = f"another process entered run {run_id!r} in the ledger {self.name} meanwhile"
                 raise Busy(f"{what}; try again")
-            limits = admit(self._dataset(db, name), _costs(db, name), cost)
-            db.execute(
-                "UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?",
-                (str(limits.rho), str(limits.delta), name),
-            )
+            dataset = self._dataset(db, name)
+            limits = admit(dataset, _costs(db, name), cost)
+            if limits is not None and dataset.limits is None:
+                facts = (limits_in_text(limits), name)
+                db.execute("UPDATE datasets SET limits = ? WHERE name = ?", facts)
             (number,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM releases").fetchone()
-            facts = (number, name, run_id, cost.composition.value, str(cost.amount), str(cost.delta))
-            more = (json.dumps(asked.parameters), asked.fingerprint, asked.mark, asked.tool_version)
-            db.execute(
-                "INSERT INTO releases VALUES (?, ?, ?, 'reserved', ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, "
-                "?, ?)",
-                (*facts, *more, now(), now()),
-            )
-            entered = rows(db, "releases", "WHERE id = ?", number)
-            dataset = rows(db, "datasets", "WHERE name = ?", name)[0]
-            chain.append(db, self.key, chain.reserved(entered[0], dataset), entered)
+            release = {
+                "id": number,
+                "dataset": name,
+                "run_id": run_id,
+                "state": "reserved",
+                "composition": cost.composition.value,
+                "amount": str(cost.amount),
+                "delta": str(cost.delta),
+                "parameters": json.dumps(asked.parameters),
+                "fingerprint": asked.fingerprint,
+                "mark": asked.mark,
+                "files": "[]",
+                "tool_version": asked.tool_version,
+                "reserved": now(),
+                "changed": now(),
+            }
+            insert(db, "releases", release)
+            entered = rows(db, "releases", "WHERE id = ?", number)[0]
+            within = rows(db, "datasets", "WHERE name = ?", name)[0]
+            chain.append(db, self.key, chain.reserved(entered, within), entered)
         reach("after reserve")
         return int(number)
 
@@ -213,6 +234,33 @@ class Ledger(ABC):
             if (after := rows(db, "releases", "WHERE id = ?", number)) != before:
                 chain.append(db, self.key, chain.changed(after[0]))
 
+    def journal(self, dataset: str, run_id: str) -> Journal:
+        """A run's journal, which this process then holds: its name tells nobody without the key which run."""
+        name = hmac.digest(self.key, f"{dataset}\0{run_id}".encode(), "sha256").hex()[:32]
+        return self.journals.open(name, self._journal_key(name))
+
+    def _journal_key(self, name: str) -> bytes:
+        """What the journal of this name is written with: a journal under another's name is nobody's."""
+        return hmac.digest(self.key, name.encode(), "sha256")
+
+    def unknown_journals(self) -> list[str]:
+        """Those that hold draws which the books do not know. Unreadable where they cannot be looked at."""
+        # Journals first, books second: what another process enters meanwhile is in the books before it is in
+        # its journal. The other way round, its journal would be taken for one of a newer copy.
+        headers = self.journals.headers(self._journal_key)
+        known = self.marks() if headers else set()
+        return [name for name, header in headers.items() if str(header.get("entry")) not in known]
+
+    def refuse_older(self) -> None:
+        """Raises RolledBack if the ledger is older than its journals, or another copy than was last written.
+
+        Nothing is written.
+        """
+        if self.copied():
+            raise RolledBack(self.name, copied=True)
+        if self.unknown_journals():
+            raise RolledBack(self.name)
+
     def _dataset(self, db: Connection, name: str) -> Dataset:
         named = rows(db, "datasets", "WHERE name = ?", name)
         if not named:
@@ -223,7 +271,7 @@ class Ledger(ABC):
 
 
 def key_in(db: Connection) -> bytes:
-    """The ledger's key. ValueError where there is none."""
+    """The ledger's key. Raises ValueError if there is none."""
     keys = db.execute("SELECT key FROM secret").fetchall()
     if len(keys) != 1 or not isinstance(keys[0][0], bytes) or len(keys[0][0]) != 32:
         raise ValueError("key")

@@ -1,20 +1,23 @@
-"""Opening: a ledger by its address, whichever kind it is of."""
+"""Opening: the ledger in a file, or in a database."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.address import Address
-from factored_mwem.ledger.database import LedgerDatabase
-from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.ledger import Ledger
+
+if TYPE_CHECKING:
+    from factored_mwem.ledger.ledger import Ledger
 
 
 def open_ledger(place: str | Path | Address) -> Ledger:
     """The ledger in a file, or in a database that a postgresql:// URI names.
 
-    InputError where there is none; Busy where it cannot be reached now.
+    Raises:
+        InputError: there is no ledger.
+        Busy: it cannot be reached now.
 
     >>> from factored_mwem import create_ledger, open_ledger
     >>> _ = create_ledger("shared.db")
@@ -22,7 +25,13 @@ def open_ledger(place: str | Path | Address) -> Ledger:
     []
     """
     address = Address(place)
-    return LedgerDatabase(address) if address.path is None else LedgerFile(address.path)
+    if address.path is None:
+        from factored_mwem.ledger.database import LedgerDatabase
+
+        return LedgerDatabase(address)
+    from factored_mwem.ledger.file import LedgerFile
+
+    return LedgerFile(address.path)
 
 
 def create_ledger(place: str | Path | Address, journals: Path | None = None) -> Ledger:
@@ -33,7 +42,11 @@ def create_ledger(place: str | Path | Address, journals: Path | None = None) -> 
     """
     address = Address(place)
     if address.path is None:
+        from factored_mwem.ledger.database import LedgerDatabase
+
         return LedgerDatabase.create(address, journals)
     if journals is not None:
         raise InputError("--journals is for a ledger in a database: a file has its own folder beside it")
+    from factored_mwem.ledger.file import LedgerFile
+
     return LedgerFile.create(address.path)

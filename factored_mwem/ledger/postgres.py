@@ -23,7 +23,6 @@ LOCK_SECONDS = 60.0
 """How long to wait for another process's transaction, each of which takes milliseconds."""
 STATEMENT_SECONDS = 60.0
 """How long a statement may take besides that: then the server is in trouble."""
-PATH = f"{SCHEMA}, pg_temp"
 SESSION = {
     "search_path": f"{SCHEMA},pg_temp",  # nothing of ours is looked up elsewhere
     "default_transaction_isolation": "read\\ committed",  # a statement sees what was committed before it
@@ -40,9 +39,7 @@ NETWORK = {
     "tcp_user_timeout": 60_000,
 }
 LOST = ("08", "40", "53", "55", "57", "58")
-"""Classes of SQLSTATE after which the same may succeed: connection, rollback, resources, in use, operator,
-system.
-"""
+"""SQLSTATE after which it may succeed: connection, rollback, resources, in use, operator, system."""
 REFUSED = (
     "authentication failed",
     "no password supplied",
@@ -96,7 +93,7 @@ def driver_of() -> Any:
 def connect(address: Address, patience: float | None = None) -> Link:
     """A session of our own with the database, which waits `patience` seconds for others' locks.
 
-    Busy where it cannot be reached now; InputError where it refuses, or would lose what it is told. The
+    Raises Busy if it cannot be reached now; InputError if it refuses, or could lose writes. The
     driver's words are not repeated: of a URI that it cannot read they quote what may be a password.
     """
     driver, problem = driver_of(), None
@@ -130,7 +127,7 @@ def _not_reached(said: str, operational: bool, name: str) -> FmwemError:
 
 
 def _check_server(db: Link, name: str) -> None:
-    """InputError where what is committed there could be lost, or where a pooler shares sessions."""
+    """Raises InputError if what is committed there could be lost, or where a pooler shares sessions."""
     with clear(name):
         # Nor is a session cut off that waits for its next draw.
         settings = dict(
@@ -141,13 +138,11 @@ def _check_server(db: Link, name: str) -> None:
             ).fetchall()
         )
         if settings["synchronous_commit"] in ("off", "local"):
-            db.execute(
-                "SET synchronous_commit = on"
-            )  # a commit is on disk, here and where a standby must have it
+            # a commit is on disk, here and where a standby must have it
+            db.execute("SET synchronous_commit = on")
     if settings["fsync"] != "on":
-        raise InputError(
-            f"the server of the ledger {name} runs with fsync off: what is entered could be lost"
-        )
+        what = "runs with fsync off: what is entered could be lost"
+        raise InputError(f"the server of the ledger {name} {what}")
     if settings["search_path"].replace(" ", "") != SESSION["search_path"]:
         what = "a pooler stands before it that shares sessions"
         raise InputError(f"cannot use the ledger {name}: {what}; give the address of the server itself")
@@ -178,9 +173,8 @@ def _explained(error: Any, name: str) -> FmwemError:
             return InputError(f"the ledger {name} is damaged: {what}")
         return Busy(f"another process entered this run in the ledger {name}; try again")
     if state in ("42501", "25006"):
-        return InputError(
-            f"cannot read or write the ledger {name}: its user lacks the right to; see the guide"
-        )
+        why = "its user lacks the right to; see the guide"
+        return InputError(f"cannot read or write the ledger {name}: {why}")
     if state in ("3F000", "42P01"):
         make = "or, if there never was one, `fmwem ledger init` makes it"
         return InputError(f"no ledger in {name} that its user may see; put it back (see the guide), {make}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -11,27 +12,30 @@ from typing import Any
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.ledger import chain
 from factored_mwem.ledger.address import Address
-from factored_mwem.ledger.entries import Dataset, Entry, dataset_of, entry_of
-from factored_mwem.ledger.journals import Unreadable, unknown
+from factored_mwem.ledger.entries import Dataset, Entry, dataset_of, entry_of, limits_in_text
+from factored_mwem.ledger.journal import Unreadable
 from factored_mwem.ledger.opening import open_ledger
+from factored_mwem.ledger.schema import VERSION
 
 ADMISSION_RULE = (
-    "admitted while all count in epsilon and sum to at most epsilon, or while rhos (epsilon^2 / 2 of those "
-    "that count in epsilon) keep to the limits; and deltas do in any case"
+    "without limits, admitted while all count in epsilon, which sum to at most epsilon, and deltas to delta; "
+    "with limits, those `after` the first so many are admitted while their rhos (of those that count in "
+    "epsilon: epsilon^2 / 2 or epsilon / order, what is less; with the order, 2^-30 of rho stays free) sum "
+    "to at most rho, or while all count in epsilon and sum to at most epsilon; deltas to delta in any case"
 )
 
 
 def books(place: str | Path | Address) -> dict[str, Any]:
     """Every dataset's cap, cost and rest, and a line for each release.
 
-    And whether journals hold draws that these books know nothing of: None where they could not be looked at,
+    And whether journals hold draws that these books know nothing of: None if they could not be looked at,
     for what the books say can still be shown.
     """
     ledger = open_ledger(place)
     datasets = [_account(dataset, ledger.entries(dataset.name)) for dataset in ledger.datasets()]
     older: bool | None = None
     with contextlib.suppress(Unreadable):
-        older = ledger.copied() or bool(unknown(ledger))
+        older = ledger.copied() or bool(ledger.unknown_journals())
     return {"ledger": ledger.name, "datasets": datasets, "older_than_its_journals": older}
 
 
@@ -63,11 +67,11 @@ def export(place: str | Path | Address) -> dict[str, Any]:
                 }
                 for e in (entry_of(row) for row in kept.releases if row["dataset"] == dataset.name)
             ]
-            limited = None if limits is None else {"rho": str(limits.rho), "delta": str(limits.delta)}
+            limited = None if limits is None else json.loads(limits_in_text(limits))
             datasets.append({**_terms(dataset), "limits": limited, "releases": rows})
         events = [{"event": str(event.text), "head": str(event.head)} for event in kept.events]
     return {
-        "ledger_version": kept.version,
+        "ledger_version": VERSION,
         "rule": ADMISSION_RULE,
         "datasets": datasets,
         "chain_rule": chain.RULE,
@@ -94,10 +98,10 @@ def _number(value: Fraction | None) -> float | None:
 def _line(entry: Entry) -> dict[str, Any]:
     """A release as people ask for it (`promised`), and what it counts in the books' own unit."""
     cost, policy = entry.cost, entry.parameters.get("policy")
-    asked = policy if isinstance(policy, dict) else {}
+    promise = policy if isinstance(policy, dict) else {}
     kinds = {"epsilon": float, "delta": float, "privacy_id": str}
     promised = {
-        name: asked[name] if isinstance(asked.get(name), kind) else None for name, kind in kinds.items()
+        name: promise[name] if isinstance(promise.get(name), kind) else None for name, kind in kinds.items()
     }
     return {
         "number": entry.number,

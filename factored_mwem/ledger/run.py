@@ -12,31 +12,53 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.cap import Cost
-from factored_mwem.crashpoints import reach
-from factored_mwem.errors import FmwemError, InputError, Lost, RolledBack
+from factored_mwem.errors import (
+    COMPLETE,
+    Changed,
+    FmwemError,
+    InputError,
+    Lost,
+    NotAccepted,
+    ResourceError,
+    RolledBack,
+)
+from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.address import Address
-from factored_mwem.ledger.admission import Protecting, check_terms
-from factored_mwem.ledger.entries import MAX_NAME_LENGTH, Entry, Reservation
-from factored_mwem.ledger.journal import Journal, Journaled, does_not_fit
-from factored_mwem.ledger.journals import journal_of, refuse_older
-from factored_mwem.ledger.ledger import Ledger
 from factored_mwem.ledger.opening import open_ledger
-from factored_mwem.ledger.outlook import outlook
-from factored_mwem.policy import BEARABLE, split_policy
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.tables.release_files import ReleaseFiles
-from factored_mwem.tables.targets import Target
+from factored_mwem.request.policy import BEARABLE, split_policy
+from factored_mwem.tables.outputs.release_files import Files
+from factored_mwem.tables.outputs.targets import Target
+
+if TYPE_CHECKING:  # loaded where there is a ledger
+    from factored_mwem.ledger.entries import Entry, Reservation
+    from factored_mwem.ledger.journal import Journal, Journaled
+    from factored_mwem.ledger.ledger import Ledger
+    from factored_mwem.request.promise import Promise
 
 LAST_WORD_SECONDS = 5.0
 """How long a run that ends by an error waits to tell the books: they count it in full in any case."""
+GOES_ON = {
+    True: "run the same command again: it goes on from what was measured",
+    False: "change what the message names, then run again with the same run id: it goes on from what was "
+    "measured",
+}
+"""By whether the same command may succeed."""
+MAY_BEAR = (
+    "with more memory, or other --max-cells or --max-memory, the same run id goes on from what was measured, "
+    "as far as that fits"
+)
+STAYS_SPENT = "what was spent stays spent; another --run-id is a new release and spends again"
+AS_IT_WAS = "with the input as it was when it began, the same run id goes on from what was measured"
+PAYS_AGAIN = "running again is a new release and spends again"
 log = logging.getLogger("factored_mwem")
 """For programs that call this one: at INFO what the operator of a job wants to find in its log. Only what may
 be published goes there, no handler is set here, and nothing is louder than INFO, which Python would print.
@@ -47,7 +69,7 @@ class Booked(Protocol):
     """What the books must know of what is asked: a release, or anything else that spends budget."""
 
     @property
-    def policy(self) -> Protecting: ...
+    def promise(self) -> Promise: ...
 
     @property
     def budget(self) -> Budget: ...
@@ -70,6 +92,11 @@ class Booking:
     ledger: str | Path | Address | None = None
     dataset: str | None = None
     run_id: str | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Booking:
+        """Where somebody's keyword arguments say; they are taken out of `options`."""
+        return cls(*(options.pop(name, None) for name in ("ledger", "dataset", "run_id")))
 
     def __post_init__(self) -> None:
         if self.ledger is not None:  # so that no password shows
@@ -103,9 +130,10 @@ class Run:
     def begin(cls, request: Booked, booking: Booking, *, version: str) -> Iterator[Run]:
         """A run for this request; the books are told how it ends. Without a ledger file it keeps none.
 
-        RolledBack where the ledger is older than its journals; InputError where it does not know the dataset,
-        protects it under other terms, or knows the run id with other data or parameters; BudgetExceeded where
-        the cap has no room; Busy where another process holds the run. Nothing is spent by any of them.
+        Raises RolledBack if the ledger is older than its journals; raises InputError if it does not know the
+        dataset, protects it under other terms, or knows the run id with other data or parameters;
+        BudgetExceeded if the cap has no room; Busy if another process holds the run. None of them has spent
+        anything.
         """
         run = cls()
         try:
@@ -122,82 +150,72 @@ class Run:
                 run._journal.close()
 
     def _open(self, request: Booked, file: Ledger, booking: Booking, version: str) -> None:
+        from factored_mwem.ledger.entries import Reservation, check_terms
+
         name, run_id, budget = _checked("--dataset", booking.dataset), booking.run_id, request.budget
         if run_id is not None:
             _checked("--run-id", run_id)
-        refuse_older(file)
-        check_terms(file.dataset(name), request.policy)
+        file.refuse_older()
+        check_terms(file.dataset(name), request.promise)
         cost = Cost(budget.composition, budget.amount, budget.discovery_delta)
         self._file, mark = file, secrets.token_hex(16)
-        asked = Reservation(name, cost, run_id, request.parameters, None, version, mark)
+        reservation = Reservation(name, cost, run_id, request.parameters, None, version, mark)
         if run_id is None or file.find(name, run_id) is None:
             file.check(name, cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
-            asked = replace(asked, fingerprint=request.fingerprint(file.key))
-            self._resume(file, asked, run_id)
-        self._reservation = asked
+            reservation = replace(reservation, fingerprint=request.fingerprint(file.key))
+            self._resume(file, reservation, run_id)
+        self._reservation = reservation
 
-    def _resume(self, file: Ledger, asked: Reservation, run_id: str) -> None:
-        """Take up the run of this id, if there is one; InputError where it is not the same run."""
+    def _resume(self, file: Ledger, reservation: Reservation, run_id: str) -> None:
+        """Take up the run of this id, if there is one; raises InputError if it is not the same run."""
         try:
-            self._journal = journal_of(file, asked.dataset, run_id)
+            self._journal = file.journal(reservation.dataset, run_id)
         except Lost as error:
             self._stuck = error
         # Asked only now that the journal is locked.
-        self._entry = entry = file.find(asked.dataset, run_id)
+        self._entry = entry = file.find(reservation.dataset, run_id)
         if entry is None:
             self._start_over(file, run_id)
             return
         self.charged = True
-        self._check_same(entry, asked)
-        if entry.tool_version != asked.tool_version:
-            self._stuck = Lost(
-                f"{_begun(asked)} another version of this program or of its libraries; use that one, or give "
-                "another --run-id"
-            )
+        self._check_same(entry, reservation)
+        if entry.tool_version != reservation.tool_version:
+            other = "another version of this program or of its libraries; use that one"
+            self._stuck = Lost(f"{_begun(reservation)} {other}, or give another --run-id")
         elif self._journal is not None and (self._journal.header or {}).get("entry") != entry.mark:
             self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
         # A finished one needs no journal while its files are there.
         if self._stuck is not None and entry.state != "finished":
             raise self._stuck
         self._number, self.chain_head = entry.number, file.head(entry.number)
-        log.info(
-            "goes on as release %d of dataset %r, run %r (%s): no noise is paid for twice",
-            entry.number,
-            asked.dataset,
-            run_id,
-            entry.state,
-        )
+        run = (entry.number, reservation.dataset, run_id, entry.state)
+        log.info("goes on as release %d of dataset %r, run %r (%s): no noise is paid for twice", *run)
 
     def _start_over(self, file: Ledger, run_id: str) -> None:
         """No entry, no draw: what an attempt wrote to its journal before it died says nothing."""
         if self._journal is None:
-            raise InputError(
-                f"the journal of run {run_id!r} is damaged, and the run is not in the books; give another "
-                "--run-id"
-            )
+            what = f"the journal of run {run_id!r} is damaged, and the run is not in the books"
+            raise InputError(f"{what}; give another --run-id")
         if self._journal.waiting:  # an old copy of the ledger was put back since all journals were looked at
             raise RolledBack(file.name)
         self._journal.forget()
 
-    def _check_same(self, entry: Entry, asked: Reservation) -> None:
-        """Lost where an earlier attempt was asked for something else; notes what a later one may change."""
+    def _check_same(self, entry: Entry, reservation: Reservation) -> None:
+        """Raise Lost if an earlier attempt asked for something else; note what a later one may change."""
         lasting_then, then = _split(entry.parameters)
-        lasting_now, now = _split(asked.parameters)
+        lasting_now, now = _split(reservation.parameters)
         if lasting_then != lasting_now:
-            raise Lost(f"{_begun(asked)} other parameters; give another --run-id")
-        self._began = [
-            f"--{name.replace('_', '-')} {then[name] or 'left out'}"
-            for name in BEARABLE
-            if then[name] != now[name]
-        ]
-        if entry.fingerprint != asked.fingerprint:
-            raise Lost(f"{_begun(asked)} other data; give another --run-id")
+            raise Lost(f"{_begun(reservation)} other parameters; give another --run-id")
+        other = [name for name in BEARABLE if then[name] != now[name]]
+        self._began = [f"--{name.replace('_', '-')} {then[name] or 'left out'}" for name in other]
+        if entry.fingerprint != reservation.fingerprint:
+            raise Lost(f"{_begun(reservation)} other data; give another --run-id")
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
         """`facts` that all attempts of a run share: an earlier one's, if there was one.
 
-        Lost where it cannot go on.
+        Raises Lost if it cannot go on.
         """
         if self._stuck is not None:
             raise self._stuck
@@ -205,28 +223,28 @@ class Run:
         return {**self._pinned, **((self._journal.header or {}) if self._journal else {})}
 
     def reserve(self) -> None:
-        """Enter the release before its first noise is drawn. BudgetExceeded where another job was faster."""
+        """Enter the release before its first noise. Raises BudgetExceeded if another job was faster."""
         if self._file is None or self._reservation is None or self._number is not None:
             self.charged = True
             return
-        asked = self._reservation
+        reservation = self._reservation
         if self._journal is not None:  # first: an entry without its journal is one whose journal was lost
-            self._journal.begin({**self._pinned, "entry": asked.mark})
+            self._journal.begin({**self._pinned, "entry": reservation.mark})
         try:
-            self._number = self._file.reserve(asked)
+            self._number = self._file.reserve(reservation)
             self.chain_head = self._file.head(self._number)
         except BaseException:
-            self.charged = self._entered(self._file, asked)
+            self.charged = self._entered(self._file, reservation)
             raise
         self.charged = True
         for about in self._early:
             self.note(about)
-        log.info("entered as release %d of dataset %r in the ledger", self._number, asked.dataset)
+        log.info("entered as release %d of dataset %r in the ledger", self._number, reservation.dataset)
 
-    def _entered(self, file: Ledger, asked: Reservation) -> bool:
+    def _entered(self, file: Ledger, reservation: Reservation) -> bool:
         """Whether the books hold the entry, if a signal kept that from us; yes where they do not answer."""
         try:
-            return file.holds(asked.mark)
+            return file.holds(reservation.mark)
         except FmwemError:
             return True
 
@@ -234,6 +252,8 @@ class Run:
         """The noise, metered, and journaled where the run has an id."""
         self._drawing = True
         if self._journal is not None:
+            from factored_mwem.ledger.journal import Journaled
+
             complete = self._entry is not None and self._entry.spent is not None
             noise = self._journaled = Journaled(noise, self._journal, accountant, complete=complete)
         self._metered = Metered(noise, accountant)
@@ -262,6 +282,8 @@ class Run:
     def drawn(self, accountant: Accountant) -> None:
         """All noise is drawn: what was spent takes the place of what was reserved."""
         if self._journal is not None and self._journal.waiting:
+            from factored_mwem.ledger.journal import does_not_fit
+
             raise does_not_fit()
         if self._metered is not None:
             self._metered.end()
@@ -283,7 +305,7 @@ class Run:
         return self._journaled.replayed if self._journaled is not None else 0
 
     @property
-    def goes_on(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether an earlier attempt has the same id, and may have written files."""
         return self._entry is not None
 
@@ -293,13 +315,13 @@ class Run:
             return False
         return any(target.sha256() in digests.values() for digests in self._entry.files)
 
-    def reusable(self, files: ReleaseFiles) -> bool:
+    def reusable(self, files: Files) -> bool:
         """Whether the run was finished and these files are what it wrote."""
         if self._entry is None or self._entry.state != "finished":
             return False
         return all(output.there() for output in files.all) and files.digests() in self._entry.files
 
-    def finish(self, files: ReleaseFiles | None = None) -> None:
+    def finish(self, files: Files | None = None) -> None:
         """The release is complete: its files, if there are any, are in place."""
         self._finished = files is not None
         reach("before finish")
@@ -311,18 +333,18 @@ class Run:
 
     def _failed(self, error: BaseException) -> None:
         """Tell the error what has become of the budget, then the books, as far as they can still be told."""
-        told: Any = error
+        failure: Any = error
         if self.charged:
-            told.retryable, told.advice = outlook(
+            failure.retryable, failure.advice = outlook(
                 error,
                 finished=self._finished,
                 journaled=self._journal is not None,
                 drawing=self._drawing,
                 began=self._began,
             )
-        told.budget_spent = self.charged
+        failure.budget_spent = self.charged
         if self.charged:
-            log.info("ended early, after noise was paid for: %s", told.advice)
+            log.info("ended early, after noise was paid for: %s", failure.advice)
         finished = self._finished or (self._entry is not None and self._entry.state == "finished")
         if self._file is not None and self._number is not None and not finished:
             with contextlib.suppress(FmwemError):
@@ -330,16 +352,49 @@ class Run:
 
 
 def _checked(what: str, text: Any) -> str:
+    from factored_mwem.ledger.entries import MAX_NAME_LENGTH
+
     if not isinstance(text, str) or not 0 < len(text) <= MAX_NAME_LENGTH or not text.isprintable():
         raise InputError(f"{what} must be 1 to {MAX_NAME_LENGTH} printable characters")
     return text
 
 
-def _begun(asked: Reservation) -> str:
-    return f"run {asked.run_id!r} of dataset {asked.dataset!r} was begun with"
+def _begun(reservation: Reservation) -> str:
+    return f"run {reservation.run_id!r} of dataset {reservation.dataset!r} was begun with"
 
 
 def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters that no attempt of a run may change, and those that one may; they may be anybody's."""
     lasting, bearable = split_policy(parameters.get("policy"))
     return {**parameters, "policy": lasting}, bearable
+
+
+def outlook(
+    error: BaseException, *, finished: bool, journaled: bool, drawing: bool, began: Sequence[str]
+) -> tuple[bool, str]:
+    """Whether the same command may succeed without paying again, and what to do.
+
+    `finished`: its files are in place; `drawing`: not all noise was drawn; `began`: flags that an earlier
+    attempt had set otherwise.
+    """
+    if finished:
+        return journaled, COMPLETE
+    if isinstance(error, Changed) and journaled:
+        return False, AS_IT_WAS
+    if isinstance(error, Lost) and drawing and began:
+        flags = " and ".join(began)
+        again = "as when it began, and the same run id: it goes on from what was measured"
+        return False, f"give {flags}, {again}"
+    # What was asked is at fault, and cannot be changed now.
+    at_fault = drawing and isinstance(error, InputError) and not isinstance(error, Changed)
+    if isinstance(error, Lost) or at_fault:
+        return False, STAYS_SPENT
+    if not journaled:
+        return False, PAYS_AGAIN
+    if isinstance(error, NotAccepted):  # from the journal it would be so again
+        return False, STAYS_SPENT
+    too_large = drawing and isinstance(error, ResourceError) and not error.retryable
+    if isinstance(error, MemoryError) or too_large:
+        return False, MAY_BEAR
+    retryable = getattr(error, "retryable", not isinstance(error, FmwemError))
+    return retryable, GOES_ON[retryable]

@@ -9,36 +9,30 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from factored_mwem.ledger.chain import Row
-
-VERSION = 2
-BOOKS = (
+VERSION = 1
+TABLES = (
     "CREATE TABLE secret (key BLOB NOT NULL)",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, "
-    "neighbours TEXT NOT NULL, contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, "
-    "limit_delta TEXT, added TEXT NOT NULL)",
+    "neighbours TEXT NOT NULL, contributions INTEGER NOT NULL, privacy_id TEXT, limits TEXT, "
+    "added TEXT NOT NULL)",
     "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, "
     "state TEXT NOT NULL, composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, "
-    "spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, fingerprint BLOB, mark TEXT, "
+    "spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, fingerprint BLOB, mark TEXT NOT NULL, "
     "files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
     "UNIQUE (dataset, run_id))",
-)
-CHAIN = (
     "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, "
-    "head TEXT NOT NULL, code BLOB NOT NULL)"
+    "head TEXT NOT NULL, code BLOB NOT NULL)",
 )
-TABLES = {1: set(BOOKS), 2: {*BOOKS, CHAIN}}
-"""Of a file, by version. Version 1 keeps no chain."""
 SHARED = (
     "CREATE TABLE form (version INTEGER NOT NULL, place TEXT NOT NULL, folder TEXT)",
     "CREATE TABLE journals (run TEXT NOT NULL, number INTEGER NOT NULL, record BLOB NOT NULL, "
     "PRIMARY KEY (run, number))",
 )
-"""What a database has more. `place`: which copy of it was last written; `folder`: where its journals lie, if
-not in the last table.
-"""
+"""What a database has more. `place`: the copy that was last written; `folder`: of its journals, if any."""
 IN_POSTGRES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
 """Types, by what SQLite calls them."""
+Row = dict[str, Any]
+"""A row of the table `datasets` or `releases`, by column."""
 
 
 class Connection(Protocol):
@@ -50,7 +44,7 @@ class Connection(Protocol):
 def in_postgres(statement: str) -> str:
     """A statement of ours as PostgreSQL takes it."""
     types = "|".join(IN_POSTGRES)
-    return re.sub(rf"\b({types})\b", lambda found: IN_POSTGRES[found[0]], statement).replace("?", "%s")
+    return re.sub(rf"\b({types})\b", lambda match: IN_POSTGRES[match[0]], statement).replace("?", "%s")
 
 
 def rows(db: Connection, table: str, more: str, *values: str | int) -> list[Row]:
@@ -58,3 +52,9 @@ def rows(db: Connection, table: str, more: str, *values: str | int) -> list[Row]
     cursor = db.execute(f"SELECT * FROM {table} {more}", values)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def insert(db: Connection, table: str, row: Row) -> None:
+    """A new row, by column; what it does not name is NULL."""
+    marks = ", ".join("?" * len(row))
+    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))

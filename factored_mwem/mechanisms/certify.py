@@ -37,24 +37,29 @@ import numpy as np
 from factored_mwem.accounting.accountant import scale_for, selecting
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.criteria import Criterion
 from factored_mwem.errors import InputError, shown
 from factored_mwem.mechanisms.tails import both_within, noise_within, winner_within
-from factored_mwem.privacy.counts import SCORE_CUTOFF, PrivateErrors
-from factored_mwem.privacy.distances import SCORE_GRID, Reference, sensitivity_of
+from factored_mwem.privacy.distances import (
+    ColumnDistances,
+    MeanDistance,
+    OneDistance,
+    PrivateErrors,
+    Reference,
+    sensitivity_of,
+)
+from factored_mwem.privacy.rows import SCORE_CUTOFF, SCORE_GRID
 from factored_mwem.privacy.session import Eligible, Measurement, NoiseScale, Session, noise_for
+from factored_mwem.request.policy import Criterion
 from factored_mwem.workload.candidates import Candidates
 
 CONFIDENCE = 0.95
 """All bounds of a certificate hold at once with this probability."""
-COLUMNS = ("columns", 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extent:
-    """What is certified: the `candidates`, marginals of two attributes or more; the columns `asked` for by
-    themselves, by position; and how many marginals of each order were asked for, of which the candidates may
-    be a sample.
+    """What is certified: the `candidates`, marginals of two attributes or more, maybe a sample; the columns
+    `asked` for by themselves, by position; how many marginals of each order were asked for.
     """
 
     candidates: Candidates
@@ -102,7 +107,7 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class PartPrices:
     """What each part costs, in the budget's unit: the number of rows, all columns, the mean of each order
     from two on, and naming and measuring the worst. 0 for what is not asked.
     """
@@ -114,7 +119,7 @@ class Prices:
     worst: Fraction
 
     @classmethod
-    def of(cls, cost: Fraction, extent: Extent, unit: Unit, composition: Composition) -> Prices:
+    def of(cls, cost: Fraction, extent: Extent, unit: Unit, composition: Composition) -> PartPrices:
         """Parts of `cost` that make the summed widths of the bounds about least: a part p makes a width of c
         / sqrt(p) with Gaussian noise, of c / p with Laplace noise. The number of rows is in every bound;
         noise on a column is sqrt(d), or d, times that on a mean.
@@ -143,9 +148,8 @@ class Prices:
 
 
 def extent_of(candidates: Candidates, most: float, order: Sequence[int] = ()) -> Extent:
-    """All marginals asked for, where their cells are at most `most`; else as many as fit, in this `order` of
-    all candidates, a public permutation (none without one). A marginal is not counted that takes more than an
-    eighth of them.
+    """All marginals asked for, where their cells are at most `most`; else as many as fit, in this `order`, a
+    public permutation (none without one); none of more than an eighth of them.
     """
     larger, wanted = candidates.orders > 1, {}
     for k in np.unique(candidates.orders).tolist():
@@ -162,9 +166,7 @@ def extent_of(candidates: Candidates, most: float, order: Sequence[int] = ()) ->
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """How far above and below an error its bounds will be, about: of the mean of each order, of a column, of
-    the worst (below it, above it).
-    """
+    """About how far bounds are from errors: the mean of each order, a column, the worst (below, above)."""
 
     means: dict[int, float]
     column: float
@@ -172,7 +174,7 @@ class Widths:
 
 
 def widths_of(
-    prices: Prices, extent: Extent, unit: Unit, composition: Composition, rows: float, failure: float
+    prices: PartPrices, extent: Extent, unit: Unit, composition: Composition, rows: float, failure: float
 ) -> Widths:
     """The widths for a table of about so many rows whose errors are small: public facts."""
     fail = failure / (len(prices.parts) + 1)
@@ -201,9 +203,7 @@ def widths_of(
 def check_certificate(
     extent: Extent, criteria: Sequence[Criterion], cost: Fraction, unit: Unit, composition: Composition
 ) -> None:
-    """InputError for criteria about what is not certified, BudgetExceeded where it would be worth nothing:
-    both before anything is spent.
-    """
+    """Raises InputError for criteria of what is not certified, BudgetExceeded if it is worth nothing."""
     names, orders = extent.candidates.domain.names, {*extent.orders, *([1] if extent.asked else [])}
     for criterion in criteria:
         why = ""
@@ -215,23 +215,21 @@ def check_certificate(
             why = "those marginals are too large to be counted"
         if why:
             raise InputError(f"--accept {shown(criterion.text)}: {why}")
-    for part in Prices.of(cost, extent, unit, composition).parts:
+    for part in PartPrices.of(cost, extent, unit, composition).parts:
         noise_for(part, unit.of_marginal(composition), composition)
 
 
 def certify(session: Session, extent: Extent, rows: Released, failure: float) -> list[Error]:
-    """The errors of the released `rows`, for all that is left to spend. All bounds hold at once but with
-    probability `failure`.
-    """
-    prices = Prices.of(session.left, extent, session.unit, session.composition)
+    """The errors of `rows`, for all that is left. All bounds hold at once but with probability `failure`."""
+    prices = PartPrices.of(session.left, extent, session.unit, session.composition)
     fail = failure / (len(prices.parts) + 1)  # the mean of the columns has bounds of its own
     total = _total(session, prices.total, fail)
     reference = _reference(extent, rows, total.records)
-    errors = session.rows.compare(reference)
+    errors = PrivateErrors.of(session.rows, reference)
     bounds = _Bounds(extent, total, fail)
-    noisy = session.measure(errors, COLUMNS, cost=prices.columns, stage="certify")
+    noisy = session.measure(errors, ColumnDistances(), cost=prices.columns, stage="certify")
     means = [
-        bounds.mean(k, session.measure(errors, ("mean", k), cost=cost, stage="certify"))
+        bounds.mean(k, session.measure(errors, MeanDistance(k), cost=cost, stage="certify"))
         for k, cost in prices.means.items()
     ]
     columns = list(bounds.columns(noisy))
@@ -239,7 +237,7 @@ def certify(session: Session, extent: Extent, rows: Released, failure: float) ->
     if not means:
         return [*first, *columns, _worst_column(columns, extent)]
     number, slack = _named(session, errors, extent, prices.naming, fail)
-    measured = session.measure(errors, ("set", number), cost=prices.worst, stage="certify")
+    measured = session.measure(errors, OneDistance(number), cost=prices.worst, stage="certify")
     return [*first, *means, *columns, bounds.worst(number, slack, measured)]
 
 
@@ -255,9 +253,7 @@ def _named(
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """The number of `records`, the noise on it where it is not public, how far off it is at most, and what
-    was cut off.
-    """
+    """The number of `records`, the noise on it (None: public), how far off it may be, what was cut off."""
 
     records: float
     noise: NoiseScale | None = None
@@ -294,6 +290,18 @@ def _reference(extent: Extent, rows: Released, records: float) -> Reference:
     return Reference(extent.candidates, tuple(columns), tables[0], extent.asked)
 
 
+@dataclass(frozen=True, slots=True)
+class _Distance:
+    """A `noisy` distance and its noise's `stddev`, in grains; in records how far off it is at most, `within`,
+    and how far `above` it another may be that stands behind it.
+    """
+
+    noisy: float
+    stddev: float
+    within: float
+    above: float = 0.0
+
+
 class _Bounds:
     """Noisy distances to errors with bounds, each kind of which fails with probability `fail`."""
 
@@ -307,7 +315,8 @@ class _Bounds:
         for a, (noisy, size) in enumerate(
             zip(measured.noisy, self._extent.candidates.domain.shape, strict=True)
         ):
-            yield self._error("column", (a,), float(noisy), measured.stddev, within + _rounding(size))
+            distance = _Distance(float(noisy), measured.stddev, within + _rounding(size))
+            yield self._error("column", (a,), distance)
 
     def mean_column(self, measured: Measurement) -> Error:
         """The mean over the columns asked for, from the same noisy answers."""
@@ -315,13 +324,15 @@ class _Bounds:
         within = self._total.distance_within(measured.scale, self._fail, len(asked))
         stddev = measured.stddev / math.sqrt(len(asked))
         slack = within + _rounding(float(np.mean([shape[a] for a in asked])))
-        return self._error("mean", (), float(measured.noisy[asked].mean()), stddev, slack, 1, len(asked))
+        distance = _Distance(float(measured.noisy[asked].mean()), stddev, slack)
+        return self._error("mean", (), distance, sets=len(asked))
 
     def mean(self, order: int, measured: Measurement) -> Error:
         """The mean over the candidates of an order."""
         cells = self._extent.candidates.cells[self._extent.candidates.orders == order]
         within = self._total.distance_within(measured.scale, self._fail) + _rounding(cells.mean() + 2)
-        return self._error("mean", (), float(measured.noisy[0]), measured.stddev, within, order, len(cells))
+        distance = _Distance(float(measured.noisy[0]), measured.stddev, within)
+        return self._error("mean", (), distance, order, len(cells))
 
     def worst(self, number: int, slack: float, measured: Measurement) -> Error:
         """The largest of all errors, that of the marginal named; none is `slack` grains above it."""
@@ -330,35 +341,28 @@ class _Bounds:
         cells = float(max(candidates.cells.max(), *candidates.domain.shape))
         within = self._total.distance_within(measured.scale, self._fail) + _rounding(cells)
         sets = len(candidates) + len(self._extent.asked)
-        noisy = float(measured.noisy[0])
         above = slack / SCORE_GRID + _rounding(cells)
-        return self._error(
-            "worst", positions, noisy, measured.stddev, within, len(positions), sets, above=above
-        )
+        distance = _Distance(float(measured.noisy[0]), measured.stddev, within, above)
+        return self._error("worst", positions, distance, len(positions), sets)
 
     def _error(
         self,
         what: Literal["mean", "column", "worst"],
         attributes: tuple[int, ...],
-        noisy: float,
-        stddev: float,
-        within: float,
+        measured: _Distance,
         order: int = 1,
         sets: int = 1,
-        *,
-        above: float = 0.0,
     ) -> Error:
-        """`noisy`, `stddev`: grains; `within`, `above`: records."""
         # no distance is below 0, so a noisy one that is, is brought nearer to the truth
-        total, distance = self._total, max(noisy, 0.0) / SCORE_GRID
-        slack = within + self._floats
+        total, distance = self._total, max(measured.noisy, 0.0) / SCORE_GRID
+        slack = measured.within + self._floats
         least, most = total.records - total.off, total.records + total.off
         low = min(max((distance - slack) / most, 0.0), 2.0) if most > 0 else 0.0
-        high = min(max((distance + above + slack) / least, low), 2.0) if least > 0 else 2.0
+        high = min(max((distance + measured.above + slack) / least, low), 2.0) if least > 0 else 2.0
         records = max(total.records, 1.0)
         estimate = min(max(distance / records, low), high)
         counted = total.noise.stddev if total.noise is not None else 0.0
-        stderr = math.hypot(stddev / SCORE_GRID, (1 + estimate) * counted) / records
+        stderr = math.hypot(measured.stddev / SCORE_GRID, (1 + estimate) * counted) / records
         return Error(what, order, attributes, sets, estimate, stderr, low, high)
 
 

@@ -1,6 +1,4 @@
-"""Which candidates a round may choose, and whose scores are stale: public facts about the model and past
-measurements.
-"""
+"""Which candidates a round may choose, and whose scores are stale: public facts of model and measurements."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ class FittingViews:
         return found
 
     def _fitting(self, estimate: Estimate, turn: np.ndarray) -> np.ndarray:
-        """The views of a turn that fit. Cells are bounded by putting the view into every clique it touches;
-        where that is too much, counted.
-        """
+        """The views of a turn that fit: bounded by every clique touched, counted where that is too much."""
         forest = estimate.forest
         parts = forest.components_by_id
         self._unsized |= self._holding(
@@ -97,9 +93,7 @@ class FittingViews:
         return found
 
     def _joined(self, estimate: Estimate, touched: np.ndarray) -> np.ndarray:
-        """float64[view]: cells of the trees that measuring each of `touched` would make of those it lies
-        in.
-        """
+        """float64[view]: cells of the trees that measuring each of `touched` would make of theirs."""
         forest, levels = estimate.forest, self.views.levels
         words = (len(levels) + 63) // 64
         graph, masks = (
@@ -133,9 +127,7 @@ class FittingViews:
         return out
 
     def stale(self, offered: np.ndarray) -> np.ndarray:
-        """int64[k]: the bases to score again so that every view in `offered` has a fresh score; calling this
-        marks them fresh.
-        """
+        """int64[k]: the bases to score again for the views in `offered`; this marks them fresh."""
         bases = np.unique(self.views.base_of[offered])
         bases = bases[self._stale[bases]]
         self._stale[bases] = False
@@ -148,9 +140,7 @@ class FittingViews:
 
 
 def _coprime(count: int) -> int:
-    """A stride near the golden section that visits all of `count` places: turns of neighbouring views would
-    be much alike.
-    """
+    """A stride near the golden section that visits all of `count` places: neighbouring views are alike."""
     stride = max(int(count * 0.618), 1)
     while math.gcd(stride, count) > 1:
         stride -= 1
@@ -158,17 +148,13 @@ def _coprime(count: int) -> int:
 
 
 def worthwhile(offered: np.ndarray, noise: np.ndarray, total: float) -> np.ndarray:
-    """The candidates whose expected noise stays below the largest error there can be, 2 n; all of them where
-    none does.
-    """
+    """The candidates whose expected noise stays below 2 n, the largest error; all where none does."""
     useful = offered[noise <= 2 * total]
     return useful if len(useful) else offered
 
 
 class UnmeasuredMarginals:
-    """The marginals whose merged component fits `max_cells` and that were not measured; once all were, all
-    that fit come again.
-    """
+    """Marginals not measured whose merged component fits `max_cells`; once all were, all that fit again."""
 
     def __init__(self, candidates: Candidates, max_cells: int, measured: Set[tuple[int, ...]]) -> None:
         self._candidates, self._limit = candidates, np.log2(max_cells) + 1e-9
@@ -190,17 +176,13 @@ class UnmeasuredMarginals:
         return left
 
     def stale(self) -> np.ndarray:
-        """int64[k]: candidates to score again now; calling this marks them fresh. What no longer fits never
-        needs a score again.
-        """
+        """int64[k]: candidates to score again, which this marks fresh; none that no longer fits."""
         which = np.flatnonzero(self._stale & self._fits)
         self._stale[which] = False
         return which
 
     def measured(self, candidate: int, model: ProductModel, *, everything: bool) -> None:
-        """Note a measurement: it is not offered again, and what touches its component is stale (or
-        `everything` is).
-        """
+        """Note a measurement: not offered again; its component's scores (or `everything`) are stale."""
         self._measured[candidate] = True
         changed = np.zeros(len(model.domain) + 1, dtype=bool)
         changed[list(model.factor(self._candidates.positions(candidate)[0]).positions)] = True

@@ -1,6 +1,6 @@
 """First domain: from what discovery found to attributes that can be measured; public in, public out.
 
-Generous on purpose: every bin and value that may be there has a code; settle.py takes out what is not.
+Generous on purpose: every bin and value that may be there has a code; prune.py takes out what is not.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.domain.attribute import Attribute, is_moment
+from factored_mwem.domain.attribute import MARKERS, OTHER, WIDEST, Attribute, is_moment
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import (
     MICROS_A_DAY,
     MOST_BINS,
-    WIDEST,
     YEARS,
     bins,
     coarse_grid,
@@ -24,12 +23,10 @@ from factored_mwem.domain.grids import (
     with_tails,
     with_values_left,
 )
-from factored_mwem.privacy.discover import Found
-from factored_mwem.tables.kinds import MOMENTS, bounds_of_type, most_whole, written
-from factored_mwem.tables.parsing import is_text, value_type
+from factored_mwem.privacy.discover import FoundColumn
+from factored_mwem.tables.codes.kinds import MOMENTS, bounds_of_type, most_whole, written
+from factored_mwem.tables.codes.parsing import is_text, value_type
 
-OTHER = "other"
-"""What a value of a column of text becomes that is not listed, where many are."""
 BIN_NOISE = 4.0
 """A bin is meant to hold this many standard deviations of noise, or a MOST_BINS-th of the rows."""
 NEAR = 3
@@ -43,13 +40,13 @@ class First:
     `edges: [bins + 1]` and `values: [special]` are in the unit of `found`; a column of text has none.
     """
 
-    found: Found
+    found: FoundColumn
     attribute: Attribute
     edges: np.ndarray
     values: np.ndarray
 
     @classmethod
-    def of(cls, found: Found) -> First:
+    def of(cls, found: FoundColumn) -> First:
         """With a code for all that was found, and bins for what may lie beside it."""
         nothing = coarse_grid("integer")[:0]
         facts = facts_of(found, required=not found.column.nullable)
@@ -68,14 +65,15 @@ class First:
         special = np.sort(np.array(values, dtype=coarse_grid(found.unit).dtype))
         edges = edges_of(found, special)
         facts |= {"edges": edges_in_json(found, edges)}
-        texts = sorted(text for text in found.texts if found.unit not in MOMENTS or not is_moment(text))
+        words = set(found.texts) - set(MARKERS)
+        texts = sorted(text for text in words if found.unit not in MOMENTS or not is_moment(text))
         if found.mixed and not texts:  # the column is text in any case, though no text of its own was found
             texts, facts["other"] = [OTHER], OTHER
         facts["specialValues"] = [*in_json(found, special), *texts] or None
         return cls(found, Attribute.model_validate(facts), edges, special)
 
 
-def facts_of(found: Found, *, required: bool) -> dict[str, Any]:
+def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:
     """The fields of an attribute that do not depend on its codes."""
     own = {"decimals": found.decimals, "resolution": found.resolution}
     facts = {
@@ -87,7 +85,7 @@ def facts_of(found: Found, *, required: bool) -> dict[str, Any]:
     return facts | {name: value for name, value in own.items() if value is not None}
 
 
-def bounds_of(found: Found) -> tuple[float, float]:
+def bounds_of(found: FoundColumn) -> tuple[float, float]:
     """The least and the greatest unit that the column can hold, from its type alone."""
     if found.unit in MOMENTS:
         scale = 1 if found.unit == "date" else MICROS_A_DAY
@@ -101,7 +99,7 @@ def bounds_of(found: Found) -> tuple[float, float]:
     return max(least * found.scale, -whole), min(most * found.scale, whole)
 
 
-def edges_of(found: Found, values: np.ndarray) -> np.ndarray:
+def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     """The edges of the bins beside the popular `values`, from end to end."""
     grid = coarse_grid(found.unit)
     if found.edges is None or found.noisy is None:
@@ -131,12 +129,12 @@ def edges_of(found: Found, values: np.ndarray) -> np.ndarray:
     return with_values_left(edges, values.tolist(), found.tick)
 
 
-def in_json(found: Found, units: np.ndarray) -> list[Any]:
+def in_json(found: FoundColumn, units: np.ndarray) -> list[Any]:
     """Units as the values that a domain file has."""
     return written(found.type, units, steps=int(found.scale))
 
 
-def edges_in_json(found: Found, edges: np.ndarray) -> list[Any]:
+def edges_in_json(found: FoundColumn, edges: np.ndarray) -> list[Any]:
     """Edges as a domain file has them: there the last one is inclusive."""
     if found.unit != "number":
         edges = np.concatenate([edges[:-1], (edges[-1:] - 1) // found.tick * found.tick])

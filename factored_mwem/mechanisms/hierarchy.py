@@ -1,5 +1,4 @@
-"""Hierarchy: nested groups of neighbouring codes, for ranges over an ordered attribute. Public: it looks at
-sizes alone.
+"""Hierarchy: nested groups of neighbouring codes, for ranges over an ordered attribute; public, by its size.
 
 A range over single values adds up as many noises as it has values; over groups of groups it needs few of each
 size. How many, on average over all ranges, is counted exactly; each of h levels has an h-th of the budget.
@@ -20,9 +19,7 @@ from factored_mwem.domain.attribute import Attribute
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hierarchy:
-    """`groups: int64[code]` of each level above the single values, from fine to coarse, and how many times
-    less a range's squared error is.
-    """
+    """`groups: int64[code]` of each level above the single values, fine to coarse; the gain in variance."""
 
     groups: tuple[np.ndarray, ...]
     gain: float
@@ -65,9 +62,7 @@ def range_error(values: int, branches: int, composition: Composition) -> float:
 
 
 def parts_of_a_range(values: int, branches: int, widths: Sequence[int]) -> float:
-    """Of how many groups of these widths a range is made, the mean over all ranges: a group counts where it
-    fits inside and the next wider one does not.
-    """
+    """Groups a mean range is made of: those of these widths that fit inside where no next wider one does."""
     found, wider = 0.0, np.zeros(1)
     for width in reversed(widths):
         low = np.arange(0, values, width, dtype=np.float64)

@@ -13,16 +13,16 @@ from functools import partial
 
 import numpy as np
 
-from factored_mwem.backends.source import Source
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import NothingLearnt, some_names
-from factored_mwem.mechanisms.first_domain import OTHER, First
-from factored_mwem.mechanisms.settle import Fate, Settled, settle
+from factored_mwem.mechanisms.first_domain import First
+from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
-from factored_mwem.policy import Policy
-from factored_mwem.privacy.discover import Found, discover
+from factored_mwem.privacy.discover import FoundColumn, discover
 from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.source import Source
 
 RARE = 0.9
 """A column of text is an identifier, or free text, when more of its values than this become `other`."""
@@ -31,7 +31,7 @@ HOPELESS = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learnt:
+class Learning:
     """A learnt domain, the session with the rows encoded in it, its measured one-way marginals, and by column
     what becomes of its values. `dropped`: columns left out, for nearly every value of theirs is its own.
     """
@@ -51,11 +51,11 @@ def learn(
     *,
     needed: Collection[str] = (),
     alone: bool = False,
-) -> Learnt:
+) -> Learning:
     """Learn a domain, and measure its one-way marginals. `needed`: columns that are not dropped in any case.
 
-    Cost: up to the policy's domain budget, and the share of the rest that the first measurements get; where
-    a domain is `alone` what is asked for, all. NothingLearnt where noise hides nearly everything.
+    Cost: up to the policy's domain budget, and the share of the rest that the first measurements get; where a
+    domain is `alone` what is asked for, all. Raises NothingLearnt if noise hides nearly everything.
     """
     budget = session.accountant.budget
     found = discover(session, table, columns, partial(discovery_share, policy, budget))
@@ -70,7 +70,7 @@ def learn(
     settled, measured = [], []
     for a, part in enumerate(initial_shares(first.shape)):
         taken = session.measure(session.rows, (a,), cost=cost * part)
-        made = settle(firsts[a], taken.noisy, taken.stddev)
+        made = prune_domain(firsts[a], taken.noisy, taken.stddev)
         settled.append(made)
         measured.append(replace(taken, noisy=with_popular(found[a], made, taken.stddev)))
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
@@ -78,7 +78,7 @@ def learn(
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
     _check_worth(session, rows, [settled[a] for a in kept], [measured[a] for a in kept])
     domain = Domain(settled[a].attribute for a in kept)
-    return Learnt(
+    return Learning(
         domain,
         session.recode(domain, {settled[a].attribute.name: settled[a].codes for a in kept}),
         tuple(replace(measured[a], positions=(i,)) for i, a in enumerate(kept)),
@@ -87,7 +87,7 @@ def learn(
     )
 
 
-def _left_out(made: Settled, needed: Collection[str]) -> bool:
+def _left_out(made: Pruned, needed: Collection[str]) -> bool:
     return is_unique(made.attribute, made.fate) and made.attribute.name not in needed
 
 
@@ -98,9 +98,9 @@ def is_unique(attribute: Attribute, fate: Fate) -> bool:
 
 
 def _check_worth(
-    session: Session, rows: float, settled: Sequence[Settled], measured: Sequence[Measurement]
+    session: Session, rows: float, settled: Sequence[Pruned], measured: Sequence[Measurement]
 ) -> None:
-    """NothingLearnt where noise hides most of the mean column: what comes after cannot mend that."""
+    """Raises NothingLearnt if noise hides most of the mean column: what comes after cannot mend that."""
     losses = [predicted_loss(made, m, rows) for made, m in zip(settled, measured, strict=True)]
     if np.mean(losses) <= HOPELESS:
         return
@@ -124,19 +124,17 @@ def _nothing(session: Session, what: str, columns: int, rows: float) -> NothingL
     return NothingLearnt(f"{what}; {how} (spent so far: {budget.in_words(session.accountant.spent)})")
 
 
-def predicted_loss(made: Settled, measured: Measurement, rows: float) -> float:
+def predicted_loss(made: Pruned, measured: Measurement, rows: float) -> float:
     """The share of rows that are wrong in a column on its own: what was lost, and half of the noise."""
     noise = len(made.noisy) * measured.scale.mean_abs / (2 * rows)
     return min(made.fate.clipped + made.fate.other + noise, 1.0)
 
 
-def with_popular(found: Found, made: Settled, stddev: float) -> np.ndarray:
-    """int64[code]: the noisy counts, those of popular values averaged with the counts they were found by, in
-    proportion to their precisions.
+def with_popular(found: FoundColumn, made: Pruned, stddev: float) -> np.ndarray:
+    """int64[code]: the noisy counts, those of popular values averaged with those found, by precision.
 
-    A count that was found is one that passed a threshold, so by itself it is too high on average. It takes
-    part only where the other count, whose noise is its own, says that the truth lies far above the threshold:
-    hardly any noise is cut off there.
+    A count that was found passed a threshold, so by itself it is too high on average. It takes part only
+    where the other, whose noise is its own, lies far above the threshold: hardly any noise is cut off there.
     """
     noisy, attribute = made.noisy.copy(), made.attribute
     if not found.stddev:
@@ -149,7 +147,7 @@ def with_popular(found: Found, made: Settled, stddev: float) -> np.ndarray:
     return noisy
 
 
-def popular_counts(found: Found, attribute: Attribute) -> dict[int, int]:
+def popular_counts(found: FoundColumn, attribute: Attribute) -> dict[int, int]:
     """The noisy count that each popular value was found by, by its code."""
     if found.type == "string":
         at = {value: code for code, value in enumerate(attribute.values)}

@@ -1,7 +1,5 @@
-"""Limits: what a run may take, turned into cells and rounds by a public cost model before any row is read.
-
-Neither the clock nor the size of the process decides anything while private rows are in play, for both depend
-on them.
+"""Limits: what a run may take, turned into cells and rounds by a public cost model before any row is read:
+neither clock nor process size may decide anything later, for both depend on private rows.
 """
 
 from __future__ import annotations
@@ -19,9 +17,10 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.tree import Pace, Targets, descend
+from factored_mwem.mechanisms.shares import tree_rounds
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component
-from factored_mwem.policy import TUNED, Policy
+from factored_mwem.request.policy import Policy
 from factored_mwem.workload.candidates import Candidates
 
 CODES_SHARE = 0.25
@@ -35,9 +34,7 @@ FIXED_BYTES = 6.7e7
 BYTES_A_CANDIDATE = 250.0
 """Of a candidate's index, grouping and scores, beside its counts."""
 STARTUP_SECONDS = 3.0
-"""Seconds for start-up, reading, refining and writing a table of some 50,000 rows, which no setting
-shortens.
-"""
+"""Seconds for start-up, reading, refining and writing some 50,000 rows, which no setting shortens."""
 MIN_CELLS = 2**10
 LATE_FACTOR = 1.5
 """A run may take this many times what was asked before it is called late."""
@@ -51,25 +48,19 @@ epsilon 1; with 2^13 cells 26 s and 19 s), whose adaptive rounds were .4 to 1 ti
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine has: bytes that tables may take, and the seconds of one step over a cell (0 where no
-    time is set).
-    """
+    """What this machine has: bytes for tables, and seconds of one step over a cell (0: no time is set)."""
 
     memory: float
     step: float
 
     @classmethod
     def of(cls, policy: Policy) -> Machine:
-        """Look at the machine: before any private row is in memory, for what is found decides cells and
-        rounds.
-        """
+        """Look at the machine, before any private row is in memory: it decides cells and rounds."""
         return cls(memory_limit(), seconds_a_step() if policy.time_budget else 0.0)
 
 
 def memory_limit() -> float:
-    """Bytes that the tables may take: half of the memory that the machine, or the container around us,
-    has.
-    """
+    """Bytes that the tables may take: half of the memory that the machine, or our container, has."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
         whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
@@ -77,12 +68,9 @@ def memory_limit() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where
-    `adaptive`).
-
-    `seconds` is what the cost model predicts where a time was set, else 0; `hurried`: that time
-    allows less than is wanted.
+class RunLimits:
+    """Cells of all trees together, bytes of the counts, rounds (`adaptive`: a first division of the budget).
+    `seconds`: predicted, where a time was set, else 0; `hurried`: it allows less than is wanted.
     """
 
     cells: int
@@ -100,9 +88,7 @@ class Limits:
         return f"{asked}: about {self.seconds:.0f} s are predicted, whatever the rows"
 
     def memory_needed(self, candidates: Candidates) -> float:
-        """Bytes that tables take at most, as far as public facts say: counts at levels that are not known yet
-        are as large as they may be.
-        """
+        """Bytes that tables take at most, by public facts: levels not known yet at their largest."""
         counts = 4.0 * float(np.minimum(candidates.cells, self.cells).sum())
         return (
             min(self.memory, FIXED_BYTES + counts + BYTES_A_CANDIDATE * len(candidates))
@@ -116,7 +102,7 @@ def whole_memory(policy: Policy, machine: Machine) -> float:
 
 
 def check_attributes(domain: Domain, policy: Policy) -> None:
-    """ResourceError where one alone has more codes than a table may have cells."""
+    """Raises ResourceError if one alone has more codes than a table may have cells."""
     for attribute in domain:
         if attribute.size > policy.cells:
             raise ResourceError(
@@ -125,12 +111,8 @@ def check_attributes(domain: Domain, policy: Policy) -> None:
             )
 
 
-def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limits:
-    """The limits that a policy sets for these candidates, on a machine that was looked at before any row was
-    read.
-
-    ResourceError where the attributes alone do not fit.
-    """
+def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> RunLimits:
+    """The limits of a policy for these candidates. Raises ResourceError if the attributes do not fit."""
     domain = candidates.domain
     memory = whole_memory(policy, machine) * (1 - CODES_SHARE)
     codes, index = sum(domain.shape), FIXED_BYTES + BYTES_A_CANDIDATE * len(candidates)
@@ -149,26 +131,20 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
             f"{need / 1e6:,.0f} MB, more than the "
             f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, lower --marginals or use --columns"
         )
-    rounds = (
-        policy.rounds
-        if isinstance(policy.rounds, int)
-        else min(max(4, round(TUNED.rounds_each * len(domain))), TUNED.most_rounds)
-    )
+    rounds = tree_rounds(policy, len(domain))
     seconds, wanted = 0.0, (cells, rounds)
     if policy.time_budget:
         cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget, machine.step)
         cells = max(cells, codes)
         seconds = STARTUP_SECONDS + run_steps(candidates, cells, rounds) * machine.step
     counts, hurried = FIXED_BYTES + (memory - index) / 2, (cells, rounds) != wanted
-    return Limits(cells, counts, rounds, adaptive=policy.rounds is None, seconds=seconds, hurried=hurried)
+    return RunLimits(cells, counts, rounds, adaptive=policy.rounds is None, seconds=seconds, hurried=hurried)
 
 
 def _in_time(
     candidates: Candidates, cells: int, rounds: int, seconds: float, speed: float
 ) -> tuple[int, int]:
-    """The most cells, then the most rounds, that the cost model says fit into `seconds`; `speed`: seconds a
-    step.
-    """
+    """The most cells, then rounds, that the cost model fits into `seconds`; `speed`: seconds a step."""
     left = max(seconds - STARTUP_SECONDS, 0.1 * seconds)
     while cells > MIN_CELLS and run_steps(candidates, cells, rounds) * speed > left:
         cells //= 2
@@ -184,9 +160,7 @@ def run_steps(candidates: Candidates, cells: int, rounds: int) -> float:
 
 
 def seconds_a_step() -> float:
-    """How long this machine takes to pass over a cell once in a fit, measured on a made-up tree: nothing of
-    the data is in it.
-    """
+    """Seconds of one pass over a cell in a fit, measured on a made-up tree: nothing of the data is in it."""
     levels = Levels.fine((16,) * 4)
     views = [(0, 1, 2), (1, 2, 3)]
     part = Component.log_linear(CliqueTree.of(levels, views), views, np.zeros(2 * 16**3))

@@ -1,6 +1,4 @@
-"""The paper's algorithm (HLM12 Fig. 1) on dense components that grow with what is measured: whole marginals,
-or questions of any kind.
-"""
+"""The paper's algorithm (HLM12 Fig. 1) on dense components that grow: whole marginals, or any questions."""
 
 from __future__ import annotations
 
@@ -12,21 +10,20 @@ from functools import partial
 import numpy as np
 
 from factored_mwem.kernels.scoring import Answers
+from factored_mwem.mechanisms.course import rounds_for
 from factored_mwem.mechanisms.eligible import UnmeasuredMarginals, worthwhile
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.queries import Queries
-from factored_mwem.mechanisms.result import Answered, Fitted, Progress, Report
-from factored_mwem.mechanisms.rounds import rounds
-from factored_mwem.mechanisms.schedule import Round, Schedule
+from factored_mwem.mechanisms.result import Answered, Fitted, Total, first_total
+from factored_mwem.mechanisms.rounds import Progress, Report, Round, Schedule, rounds
 from factored_mwem.mechanisms.shares import initial_shares
-from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import SWEEPS, Asked, Factor, ProductModel, inside, sweep, update
 from factored_mwem.model.estimation import from_histogram
 from factored_mwem.model.forest import Forest
-from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateAnswers
+from factored_mwem.privacy.answers import PrivateAnswers
 from factored_mwem.privacy.session import Eligible, Measurement, Session
+from factored_mwem.request.policy import Policy
 from factored_mwem.workload.queries.cuboids import Cuboids
 
 MAX_STEPS = 2**28
@@ -34,11 +31,9 @@ MAX_STEPS = 2**28
 
 
 def fit(session: Session, plan: Plan, report: Report) -> Fitted:
-    """Fit a product model with what is left to spend, by questions of any kind or by whole marginals
-    alone.
-    """
+    """Fit a product model with what is left to spend, by questions of any kind or by marginals alone."""
     policy, total = plan.policy, first_total(session, plan.measured)
-    course = plan.course(total)
+    course = rounds_for(plan, total)
     model = ProductModel.uniform(plan.modelled, total.records, joined=policy.components == "one")
     dense = DenseFit(model, policy, total, list(total.measured))
     if plan.measured:
@@ -46,12 +41,12 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     dense.start(plan.measured or measure_first(session, dense, course.first_share))
     learner: MarginalLearner | QueryLearner
     if plan.queries is not None:
-        private = session.rows.answer(plan.modelled, plan.queries.kinds)
+        private = PrivateAnswers.of(session.rows, plan.modelled, plan.queries.kinds)
         learner = QueryLearner(session, dense, plan.queries, private)
     else:
         learner = MarginalLearner(session, plan, dense)
-    adaptive = policy.rounds == "adaptive"
-    schedule = Schedule(session.accountant, course.rounds, Fraction(policy.select_share), adaptive=adaptive)
+    select_share = Fraction(policy.select_share)
+    schedule = Schedule(session.accountant, course.rounds, select_share, adaptive=course.adaptive)
     return learner.fitted(rounds(session, learner, schedule, report))
 
 
@@ -90,9 +85,7 @@ class DenseFit:
         self.model.replace(update(factor, used, self.model.total, sweeps=sweeps))
 
     def refresh_total(self) -> bool:
-        """Estimate the number of rows again once that halves its variance; True where it moved (every cached
-        score is stale then).
-        """
+        """Estimate the rows anew once that halves the variance; True if moved: scores are stale."""
         if self.total.known:
             return False
         again = Total.estimated(self.measurements)
@@ -108,9 +101,7 @@ class DenseFit:
 
 
 def measure_first(session: Session, dense: DenseFit, share: Fraction) -> list[Measurement]:
-    """Every attribute, or every cell of every component, as the policy says. Cost: `share` of what is
-    left.
-    """
+    """Every attribute, or every cell of every component, by the policy. Cost: `share` of what is left."""
     rows, budget = session.rows, session.left * share
     if dense.policy.initial == "none":
         return []
@@ -168,9 +159,7 @@ class MarginalLearner:
 
 
 class QueryLearner:
-    """Learns from questions of any kind, plain marginals among them. The first measurements take part in the
-    replay, as cuboids.
-    """
+    """Learns from questions of any kind; the first measurements take part in the replay, as cuboids."""
 
     def __init__(self, session: Session, dense: DenseFit, queries: Queries, private: PrivateAnswers) -> None:
         """`private` answers `queries`, question by question."""
@@ -214,9 +203,7 @@ class QueryLearner:
         return signal, measured.scale.mean_abs * len(noisy)
 
     def update(self) -> None:
-        """Merge what the newest measurement spans, step towards it, and replay what lies in its component
-        until all fits its noise.
-        """
+        """Merge what the newest spans, step towards it, replay its component until all fits its noise."""
         model, replay = self.dense.model, self.dense.policy.replay
         part = model.merge(self.measured[-1][2].positions)
         used, sweeps = self.measured[-1:], 1

@@ -24,11 +24,9 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.levels import Levels
 from factored_mwem.domain.zeros import Zeros, allowed_cells
-from factored_mwem.mechanisms.result import Fitted
-from factored_mwem.mechanisms.total import Total
+from factored_mwem.mechanisms.result import Fitted, Total
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.policy import Policy
 from factored_mwem.privacy.residuals import (
     Residuals,
     measure_residuals,
@@ -37,6 +35,7 @@ from factored_mwem.privacy.residuals import (
     sensitivity,
 )
 from factored_mwem.privacy.session import Session
+from factored_mwem.request.policy import Policy
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.residual_basis import Transform
 
@@ -83,8 +82,7 @@ class Weights:
 def choose_weights(
     shape: Sequence[int], order: int, cost: float, total: Total, unit: Unit, composition: Composition
 ) -> Weights:
-    """Weights that minimise the summed expected L1 error of all marginals of `order`, from public facts and
-    the total.
+    """Weights that minimise the summed expected L1 error of all marginals of `order`; by public facts.
 
     A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over
     its weight, s_S = prod k (k - 1) / k^2. With u_S the marginals that hold S, each over its error, the least
@@ -121,9 +119,7 @@ def choose_weights(
 
 
 def error_of(shape: Sequence[int], measured: Residuals, records: float) -> float:
-    """The mean L1 error of the largest marginals (shares) that the noise of `measured` makes: what
-    `choose_weights` predicted of it.
-    """
+    """The mean L1 error of the largest marginals (shares) by the noise of `measured`, as was predicted."""
     sizes = [k for k in shape if k > 1]
     gain, spread = _gain_and_spread(sizes, measured.scale.composition is Composition.ZCDP)
     asked = measured.weights > 0
@@ -242,9 +238,7 @@ def _spread(table: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 
 def _normal(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(logs, shares) after normalising; shares keep a floor of about e^-130, where arithmetic is still
-    fast.
-    """
+    """(logs, shares) after normalising; shares keep a floor of e^-130, where arithmetic is still fast."""
     logs = np.maximum(logs - logs.max(), -130.0)
     shares = np.exp(logs)
     mass = shares.sum()
@@ -254,9 +248,7 @@ def _normal(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def one_shot_suits(
     candidates: Candidates, policy: Policy, budget: Budget, records: float, max_cells: int
 ) -> bool:
-    """Whether all marginals up to an order are asked for, over a domain that is better measured at once;
-    public facts.
-    """
+    """Whether all marginals up to an order are asked, of a domain better measured at once; public facts."""
     shape, order = candidates.domain.shape, candidates.members.shape[1]
     everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
     if not everything or candidates.ranged or candidates.weights is not None:
@@ -287,17 +279,13 @@ def worth_one_shot(
 
 
 def predicted_errors(candidates: Candidates, budget: Budget, unit: Unit, records: float) -> tuple[float, ...]:
-    """The mean L1 error (0 to 2) of marginals, by order, that the noise of one shot would make, before the
-    fit, from public facts.
-    """
+    """The mean L1 error (0 to 2) of marginals by order that one shot's noise would make; public facts."""
     shape, order, total = candidates.domain.shape, candidates.members.shape[1], Total.assumed(records, unit)
     return choose_weights(shape, order, float(budget.amount), total, unit, budget.composition).by_order
 
 
 class OneShot(NamedTuple):
-    """`weights: float64[cells]` of the table, row-major with sum 1; what was measured; the number of
-    records.
-    """
+    """`weights: float64[cells]` of the table, row-major, of sum 1; what was measured; number of records."""
 
     weights: np.ndarray
     measured: list[Residuals]
@@ -307,9 +295,7 @@ class OneShot(NamedTuple):
 def one_shot(
     session: Session, shape: Sequence[int], order: int, total: Total, allowed: np.ndarray | None = None
 ) -> OneShot:
-    """One dense table from residuals, for all that is left to spend; 0 but where it is `allowed`. A noisy
-    total is measured again among them.
-    """
+    """One dense table from residuals, for all that is left; 0 but where `allowed`; a noisy total anew."""
     order = min(order, sum(k > 1 for k in shape))
     cost, composition = session.left, session.composition
     chosen = choose_weights(shape, order, float(cost), total, session.unit, composition)

@@ -1,58 +1,49 @@
-"""What a mechanism reports while it runs, and what it hands over at the end: public facts only."""
+"""What a mechanism hands over at the end, and the number of rows that it begins from: public facts only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from factored_mwem.mechanisms.schedule import Schedule
-from factored_mwem.mechanisms.total import Total
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.mechanisms.shares import TOTAL_SHARE
+from factored_mwem.model.estimation import estimate_total
 from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.residuals import Residuals
-from factored_mwem.privacy.session import Measurement
+from factored_mwem.privacy.session import Measurement, Session
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A round: what it measured, how large the model is now, and the share of the budget that is spent.
+@dataclass(frozen=True, slots=True, eq=False)
+class Total:
+    """`records`, their standard error (0: public), and the measurements they come from."""
 
-    >>> import pyarrow as pa
-    >>> from factored_mwem import release
-    >>> rounds = []
-    >>> bits = pa.table({name: [0, 1, 1] for name in "abc"})
-    >>> _ = release(bits, 2, domain=dict.fromkeys("abc", 2), rounds=2, report=rounds.append)
-    >>> all(0 < each.spent <= 1 for each in rounds)
-    True
-    """
-
-    round: int
-    rounds: int
-    attributes: tuple[str, ...]
-    components: int
-    largest: int
-    cliques: int
-    cells: int
-    spent: float
+    records: float
+    stderr: float = 0.0
+    measured: tuple[Measurement, ...] = ()
 
     @classmethod
-    def of(
-        cls, schedule: Schedule, attributes: Sequence[str], components: int, tables: Sequence[int]
-    ) -> Progress:
-        """`tables`: the cells of each of the model's tables."""
-        cells, done = sum(tables), schedule.done
-        return cls(
-            done,
-            schedule.rounds,
-            tuple(attributes),
-            components,
-            max(tables),
-            len(tables),
-            cells,
-            schedule.spent,
-        )
+    def estimated(cls, measured: Sequence[Measurement]) -> Total:
+        return cls(*estimate_total(measured), tuple(measured))
+
+    @classmethod
+    def assumed(cls, records: float, unit: Unit) -> Total:
+        """A guess for a plan; exact where the number of rows will be public."""
+        return cls(records, 0.0 if unit.total_is_public else math.inf)
+
+    @property
+    def known(self) -> bool:
+        return self.stderr == 0
 
 
-Report = Callable[[Progress], None]
+def first_total(session: Session, measured: Sequence[Measurement] = ()) -> Total:
+    """The number of rows, first of all, or of what is `measured`. Cost: else TOTAL_SHARE, where private."""
+    public = session.public_total
+    if public is not None:
+        return Total(max(1.0, float(public)), measured=tuple(measured))  # steps divide by it
+    if measured:
+        return Total.estimated(measured)
+    return Total.estimated([session.measure(session.rows, (), cost=session.left * TOTAL_SHARE)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,13 @@ from factored_mwem.workload.candidates import Candidates
 
 
 def rule_classes(candidates: Candidates, zeros: Sequence[Zeros]) -> list[np.ndarray | None]:
-    """By attribute the classes that rules tell apart, where they make a level of their own: not where ranges
-    are asked, whose levels are measured one by one.
-    """
+    """By attribute the classes that rules tell apart, as levels; none where ranges are asked."""
     classes = classes_of(zeros, candidates.domain.shape)
     return [None if a in candidates.ranged else merged for a, merged in enumerate(classes)]
 
 
 def offered(levels: Levels, classes: Sequence[np.ndarray | None]) -> tuple[View, ...]:
-    """The levels of each attribute at which marginals are worth measuring: not the one that only rules
-    need.
-    """
+    """The levels of each attribute worth measuring at: not the one that only rules need."""
     return tuple(
         chain[:-1] if of is not None and levels.sizes[chain[-1]] == of.max() + 1 else chain
         for chain, of in zip(levels.chains, classes, strict=True)
@@ -36,8 +32,8 @@ def offered(levels: Levels, classes: Sequence[np.ndarray | None]) -> tuple[View,
 
 
 def check_rules(domain: Domain, candidates: Candidates, max_cells: int) -> None:
-    """ResourceError where the trees that rules make, before anything is measured, have more than `max_cells`;
-    InputError where they leave no row at all.
+    """Raises ResourceError if the trees that rules make, before anything is measured, have more than
+    `max_cells`; raises InputError if they leave no row at all.
     """
     zeros, shape = domain.zeros, candidates.domain.shape
     levels = Levels.of(shape, refined([[] for _ in shape], rule_classes(candidates, zeros)))

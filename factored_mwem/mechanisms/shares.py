@@ -1,12 +1,9 @@
-"""How a mechanism splits what is left after the domain, from public facts and noisy counts alone; schedule.py
-splits the rest into rounds.
-"""
+"""How a mechanism splits what is left after the domain, by public facts and noisy counts; then rounds.py."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -14,52 +11,22 @@ import numpy as np
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.hierarchy import Hierarchy
-from factored_mwem.policy import Policy
+from factored_mwem.request.policy import TUNED, Policy
 from factored_mwem.workload.candidates import Candidates
 
-MAX_ROUNDS = 128
-"""Most rounds chosen by default; a user may ask for more."""
 TOTAL_SHARE = Fraction(1, 100)
 """Share of the budget for a noisy count of rows, which the plan needs where the number of rows is private."""
 UNASKED = Fraction(1, 10)
 """The share of what it would get, for an attribute that no marginal asked for holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """What is decided once the number of rows is known: `rounds` to run, the `first_share` of the budget that
-    goes to the measurements before them, or everything `at_once`, see residuals.py.
+def tree_rounds(policy: Policy, columns: int) -> int:
+    """Rounds of the tree mechanism where no time is set: the first division of what is left after the single
+    attributes, which rounds that show only noise make coarser.
     """
-
-    rounds: int
-    first_share: Fraction
-    at_once: bool = False
-
-
-def choose_rounds(
-    candidates: Candidates, policy: Policy, budget: Budget, rows: float, *, questions: int | None = None
-) -> Course:
-    """The course of the dense mechanism, from public facts; `rows` is a public or noisy count, `questions`
-    how many there are where single questions are asked.
-
-    Rounds grow with the cube root of the problem's scale from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and
-    10, where half or twice as many rounds were never better by more than 2 %.
-    """
-    domain = candidates.domain
-    choices = int((candidates.cells <= policy.cells).sum())
-    if policy.initial == "one-way":
-        choices -= int((candidates.orders == 1).sum())
-    choices = choices if questions is None else questions
     if isinstance(policy.rounds, int):
-        rounds = min(policy.rounds, choices)
-    elif policy.rounds == "adaptive":
-        rounds = min(MAX_ROUNDS, max(16, 4 * len(domain))) if choices else 0
-    else:
-        most = max(4, round(len(domain) * (signal(budget, rows) / 1e4) ** (1 / 3)))
-        rounds = min(choices, MAX_ROUNDS, most)
-    if policy.initial == "none":
-        return Course(rounds, Fraction(0))
-    return Course(rounds, one_way_share(domain, policy, budget, rows) if rounds else Fraction(1))
+        return policy.rounds
+    return min(max(4, round(TUNED.rounds_each * columns)), TUNED.most_rounds)
 
 
 def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -> Fraction:
@@ -85,26 +52,20 @@ def discovery_share(policy: Policy, budget: Budget, rows: float, columns: int) -
 
 
 def signal(budget: Budget, rows: float) -> float:
-    """The scale of a problem: rows * sqrt(2 rho), the rows over the noise of a measurement that takes all of
-    the budget.
-    """
+    """The scale of a problem, rows * sqrt(2 rho): rows over the noise of one measurement of all budget."""
     double = 2 * float(budget.amount) if budget.unit == "rho" else float(budget.amount) ** 2
     return max(rows, 1.0) * math.sqrt(double)
 
 
 def initial_shares(shape: Sequence[int]) -> list[Fraction]:
-    """How the one-way marginals share their budget: in proportion to size^(2/3), which evens out their
-    relative errors.
-    """
+    """How one-way marginals share their budget: by size^(2/3), which evens out their relative errors."""
     weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in shape]
     total = sum(weights)
     return [weight / total for weight in weights]
 
 
 def single_shares(candidates: Candidates) -> list[Fraction]:
-    """How the single attributes share their budget, by their weights; one that no marginal asked for holds
-    gets UNASKED of what it would.
-    """
+    """How the single attributes share their budget, by weight; UNASKED for one that no marginal holds."""
     weight = np.full(len(candidates.domain), float(UNASKED))
     alone = np.flatnonzero(candidates.orders == 1)
     weight[candidates.members[alone, 0]] = (
@@ -118,9 +79,7 @@ def single_shares(candidates: Candidates) -> list[Fraction]:
 
 
 def level_shares(candidates: Candidates, groups: dict[int, Hierarchy]) -> list[Fraction]:
-    """The part of each attribute's share that goes to its single values, and to each level above them where
-    it has a hierarchy.
-    """
+    """Each attribute's share for its single values, and for each level above them in a hierarchy."""
     return [
         part / (groups[a].depth if a in groups else 1) for a, part in enumerate(single_shares(candidates))
     ]

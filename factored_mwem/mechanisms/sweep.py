@@ -72,7 +72,7 @@ NO_SWEEP = Sweep([], [], Fraction(0), 0.0)
 
 def choose_sweep(plan: Plan, levels: Levels, records: float, left: Fraction) -> Sweep:
     """The marginals of two and three attributes, or of two, at the finest levels at which their noise is
-    bearable; none where it is at no level. `left`: what the rounds and the sweep may cost together. Public
+    bearable; none if it is at no level. `left`: what the rounds and the sweep may cost together. Public
     facts and noisy counts only.
     """
     if plan.limits is None or not plan.limits.adaptive or plan.limits.hurried:
@@ -89,9 +89,7 @@ def choose_sweep(plan: Plan, levels: Levels, records: float, left: Fraction) -> 
 
 
 def _finest(plan: Plan, levels: Levels, attributes: int, records: float, cost: Fraction) -> Sweep:
-    """The sweep of the largest marginals whose predicted error is at most ERROR; none where they see too few
-    of the pairs.
-    """
+    """The largest marginals of a predicted error up to ERROR; none if they see too few of the pairs."""
     candidates, pairs = plan.candidates, int((plan.candidates.orders == 2).sum())
     which = np.flatnonzero((candidates.orders >= 2) & (candidates.orders <= attributes))
     if not len(which) or len(which) > MAX_VIEWS or not cost:
@@ -114,7 +112,7 @@ def _finest(plan: Plan, levels: Levels, attributes: int, records: float, cost: F
 
 
 def _coarse(levels: Levels, view: View, most: int) -> View | None:
-    """The view at levels of at most `most` cells; None where that leaves an attribute no two codes."""
+    """The view at levels of at most `most` cells; None if that leaves an attribute no two codes."""
     found = levels.coarse_enough(view, most)
     return found if found and all(levels.sizes[v] > 1 for v in found) else None
 
@@ -160,9 +158,7 @@ def _counted(views: Sequence[View], candidates: Candidates, levels: Levels) -> C
 
 
 def measure_sweep(session: Session, estimate: Estimate, sweep: Sweep, counts: PrivateCounts) -> None:
-    """Measure all of a sweep, which `counts` knows, for what is left to spend: what lies within a clique goes
-    to the trees, the rest is left to `correct`.
-    """
+    """Measure all of a sweep, for what is left: the trees get what a clique holds, `correct` the rest."""
     forest, left = estimate.forest, session.left
     inside: list[Measurement] = []
     for view, part in zip(sweep.views, sweep.parts, strict=True):

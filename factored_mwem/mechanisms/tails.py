@@ -18,8 +18,7 @@ FINE = 5.0
 
 
 def noise_within(scale: NoiseScale, failure: float, draws: int = 1) -> float:
-    """What the mean of so many `draws` of whole-numbered noise is away from 0, but with probability
-    `failure`.
+    """What the mean of `draws` of whole-numbered noise is off 0 at most, but with probability `failure`.
 
     Gaussian: P[X >= m] <= P[N >= m - 1] for every whole m (Canonne, Kamath, Steinke 2020, tail bounds), so
     the normal quantile and one unit hold a draw. Several draws are had at scales of thousands of units alone,
@@ -34,12 +33,10 @@ def noise_within(scale: NoiseScale, failure: float, draws: int = 1) -> float:
 
 
 def sum_within(scales: Sequence[float], composition: Composition, failure: float) -> float:
-    """What a sum of independent continuous noises of these scales is away from 0, but with probability
-    `failure`.
+    """What a sum of independent continuous noises is off 0 at most, but with probability `failure`.
 
     Gaussians add up to one. Laplace: Chernoff's bound, P[|sum| >= w] <= 2 e^(-t w) / prod (1 - t^2 b^2) for
-    every t below all 1 / b; it holds for discrete noise as well, whose moments E[e^tX] are at most those of
-    the continuous one.
+    every t below all 1 / b; it holds for discrete noise as well, whose moments E[e^tX] are no larger.
     """
     if composition is Composition.ZCDP:
         return -NormalDist().inv_cdf(failure / 2) * math.hypot(*scales)
@@ -65,8 +62,7 @@ def both_within(one: NoiseScale, draws: int, other: NoiseScale, failure: float) 
 
 
 def winner_within(scale: float, failure: float, candidates: int) -> float:
-    """How far the score of a noisy maximum's winner lies below the best one at most, but with probability
-    `failure`.
+    """How far a noisy maximum's winner scores below the best at most, but with probability `failure`.
 
     A candidate that is x below the best wins only if its noise is x above that of the best one: a probability
     of 1 / (1 + e^(x/b)) for Gumbel noise and of e^(-x/b) / 2 for exponential noise, by which permute-and-flip

@@ -13,25 +13,24 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, View, coarsen
 from factored_mwem.domain.zeros import refined, tables_at
 from factored_mwem.kernels.scoring import Answers
+from factored_mwem.mechanisms.course import rounds_for
 from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
-from factored_mwem.mechanisms.limits import Limits
-from factored_mwem.mechanisms.lone import LoneColumns, alone
+from factored_mwem.mechanisms.isolated_columns import IsolatedColumns, isolated
+from factored_mwem.mechanisms.limits import RunLimits
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.residuals import fit_at_once
-from factored_mwem.mechanisms.result import Fitted, Progress, Report
-from factored_mwem.mechanisms.rounds import rounds
+from factored_mwem.mechanisms.result import Fitted, Total, first_total
+from factored_mwem.mechanisms.rounds import Progress, Report, Round, Schedule, rounds
 from factored_mwem.mechanisms.rules import offered, rule_classes
-from factored_mwem.mechanisms.schedule import Round, Schedule
 from factored_mwem.mechanisms.shares import level_shares, signal, single_shares
 from factored_mwem.mechanisms.sweep import choose_sweep, measure_sweep
-from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.estimation import Estimate
 from factored_mwem.model.forest import Forest
-from factored_mwem.policy import TUNED, Policy
 from factored_mwem.privacy.counts import PrivateCounts, bytes_of
 from factored_mwem.privacy.session import Eligible, Measurement, Session
+from factored_mwem.request.policy import TUNED, Policy
 from factored_mwem.workload.candidates import Candidates
 
 MAX_VIEWS = 400_000
@@ -43,7 +42,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     candidates, limits = plan.candidates, plan.limits
     assert limits is not None  # as of every plan for trees
     total = first_total(session, plan.measured)
-    course = plan.course(total)
+    course = rounds_for(plan, total)
     if course.at_once:
         return fit_at_once(session, candidates, total, plan.domain.zeros)
     groups = hierarchies(candidates, session.composition)
@@ -69,7 +68,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             session.accountant,
             course.rounds,
             Fraction(plan.policy.select_share),
-            adaptive=limits.adaptive,
+            adaptive=course.adaptive,
             quiet=1.0,
             reserve=sweep.cost,
         )
@@ -89,7 +88,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             _top_up(session, estimate, candidates)
     estimate.finish()
     measured = [*estimate.measurements, *estimate.beyond]
-    notes = (*told(candidates, groups), *told_alone(candidates, estimate.forest))
+    notes = (*hierarchy_notes(candidates, groups), *isolated_notes(candidates, estimate.forest))
     return Fitted(estimate.forest, measured, completed, total, notes=notes)
 
 
@@ -97,26 +96,21 @@ class TreeLearner:
     """The forest so far, and the views it may still learn from."""
 
     def __init__(
-        self,
-        session: Session,
-        estimate: Estimate,
-        counts: PrivateCounts,
-        views: Candidates,
-        max_cells: int,
+        self, session: Session, estimate: Estimate, counts: PrivateCounts, views: Candidates, max_cells: int
     ) -> None:
         """`counts`: the private ones of `views`."""
         self.private = counts
         self._session, self._estimate, self._views = session, estimate, views
         self._offer, self._answers = FittingViews(views, max_cells), ModelAnswers(views)
-        self._lone, self._price = LoneColumns(views), 0.0
+        self._isolated, self._price = IsolatedColumns(views), 0.0
 
     def eligible(self, step: Round) -> Eligible:
         views, which = self._views, self._offer.which(self._estimate)
         if not len(which):
             return Eligible(which, np.zeros(0))
         self._price = float((step.select + step.measure) / self._session.accountant.budget.amount)
-        if self._lone.seeking:
-            pairs = self._lone.of_pairs(which, self._estimate.forest)
+        if self._isolated.seeking:
+            pairs = self._isolated.of_pairs(which, self._estimate.forest)
             which = pairs if len(pairs) else which
         noise = self._session.marginal_noise(step.measure).mean_abs
         which = worthwhile(which, views.cells[which] * noise, self._estimate.forest.total)
@@ -137,7 +131,7 @@ class TreeLearner:
         gap = float(np.abs(estimate.forest.marginal(view) - before).sum())
         self._offer.measured(view, estimate.forest)
         noise = measured.scale.mean_abs * len(before)
-        follow = self._lone.heard(estimate.forest, quiet=gap <= noise, price=self._price)
+        follow = self._isolated.observe(estimate.forest, quiet=gap <= noise, price=self._price)
         return (gap, noise) if follow else None
 
     def progress(self, schedule: Schedule) -> Progress:
@@ -149,9 +143,7 @@ class TreeLearner:
 
 
 def hierarchies(candidates: Candidates, composition: Composition) -> dict[int, Hierarchy]:
-    """By attribute over which ranges are asked: the groups that are worth measuring beside the single values,
-    where any are. Public.
-    """
+    """By attribute over which ranges are asked: groups worth measuring beside the single values. Public."""
     attributes = candidates.domain.attributes
     worth = {a: hierarchy(attributes[a], composition) for a in candidates.ranged}
     return {a: h for a, h in worth.items() if h.groups}
@@ -160,9 +152,7 @@ def hierarchies(candidates: Candidates, composition: Composition) -> dict[int, H
 def measure_singles(
     session: Session, candidates: Candidates, amount: Fraction, groups: dict[int, Hierarchy]
 ) -> list[Measurement]:
-    """Noisy one-way marginals in the order of the domain. Cost: `amount`, less what is kept for the levels
-    above an attribute that has a hierarchy.
-    """
+    """Noisy one-way marginals, in order. Cost: `amount`, less what levels above them in hierarchies get."""
     shares = level_shares(candidates, groups)
     return [session.measure(session.rows, (a,), cost=amount * share) for a, share in enumerate(shares)]
 
@@ -170,9 +160,7 @@ def measure_singles(
 def measure_groups(
     session: Session, candidates: Candidates, levels: Levels, amount: Fraction, groups: dict[int, Hierarchy]
 ) -> list[Measurement]:
-    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the
-    rest of `amount`.
-    """
+    """Noisy counts of every level above the single values, where hierarchies are. Cost: rest of `amount`."""
     above = [v for a in groups for v in levels.chains[a][1:]]
     if not above:
         return []
@@ -183,10 +171,8 @@ def measure_groups(
     return [session.measure(counts, (v,), cost=amount * shares[int(levels.attribute[v])]) for v in above]
 
 
-def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...]:
-    """A line for each hierarchy: what is measured and how much better than single values it is predicted to
-    be.
-    """
+def hierarchy_notes(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...]:
+    """A line for each hierarchy: what is measured, and how much better it is predicted to be."""
     return tuple(
         f"ranges over {candidates.domain.names[a]!r}: measured as single values and in "
         f"{', '.join(str(int(g.max()) + 1) for g in h.groups)} groups, "
@@ -195,15 +181,15 @@ def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...
     )
 
 
-def told_alone(candidates: Candidates, forest: Forest) -> tuple[str, ...]:
+def isolated_notes(candidates: Candidates, forest: Forest) -> tuple[str, ...]:
     """A line that names the columns that no other was found to go with, where pairs were asked for."""
-    names = [repr(candidates.domain.names[a]) for a in alone(forest)]
+    names = [repr(candidates.domain.names[a]) for a in isolated(forest)]
     if not names or candidates.orders.max() < 2:
         return ()
     return (f"no other column was found to go with {', '.join(names)}: drawn on their own",)
 
 
-def most_cells(policy: Policy, limits: Limits, *, own: int, scale: float) -> int:
+def most_cells(policy: Policy, limits: RunLimits, *, own: int, scale: float) -> int:
     """Cells of all trees: what a user says, else no more than the problem's scale can fill with more than
     noise, and at least the `own` ones that single attributes and rules need.
     """
@@ -218,9 +204,7 @@ def find_levels(
     groups: dict[int, Hierarchy],
     classes: Sequence[np.ndarray | None],
 ) -> Levels:
-    """Coarser levels: the hierarchy where ranges are asked, else found in the noisy one-way marginals, within
-    the `classes` that rules tell apart; free.
-    """
+    """Coarser levels, free: a hierarchy, else found in noisy one-way marginals within rules' `classes`."""
     domain = candidates.domain
     found = [
         list(groups[i].groups)
@@ -253,9 +237,7 @@ def find_views(
 
 
 def _top_up(session: Session, estimate: Estimate, candidates: Candidates) -> None:
-    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single
-    attributes better.
-    """
+    """Where noise drowned all there was to choose, or nothing fitted: the rest betters single attributes."""
     amount = session.left
     if amount * 100 > session.accountant.budget.amount:
         for a, part in enumerate(single_shares(candidates)):

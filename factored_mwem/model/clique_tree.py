@@ -2,8 +2,7 @@
 
 Two variables are neighbours where a measured view holds both; so are the levels of one attribute, each with
 the next. Cliques of the triangulated graph form a tree in which the cliques that hold a variable hang
-together (Lauritzen, Spiegelhalter 1988). A clique keeps only the finest variable of an attribute: that one
-fixes the coarser ones.
+together (Lauritzen, Spiegelhalter 1988). A clique keeps the finest variable of an attribute, which fixes all.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, Graph, Variables, joined_cells
+from factored_mwem.kernels.tree import TreeArrays
 
 
 def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
@@ -35,6 +35,12 @@ def split(shape: Sequence[int]) -> int:
         at -= 1
         tail *= shape[at]
     return at
+
+
+def halves(steps: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(head, tail) of a map of cells: `steps` says what each code of each axis adds, see kernels/dense.py."""
+    at = split([len(step) for step in steps])
+    return grid(steps[:at]), grid(steps[at:])
 
 
 def arranged(
@@ -82,6 +88,20 @@ class CliqueTree:
                 home.setdefault(int(self.levels.attribute[v]), []).append(k)
         return home
 
+    @cached_property
+    def neighbours(self) -> list[list[int]]:
+        """The cliques that hang on each clique."""
+        neighbours: list[list[int]] = [[] for _ in self.cliques]
+        for child, parent, _ in self.edges:
+            neighbours[child].append(parent)
+            neighbours[parent].append(child)
+        return neighbours
+
+    @cached_property
+    def separators(self) -> dict[tuple[int, int], View]:
+        """The separator of each clique and neighbour."""
+        return {pair: s for c, p, s in self.edges for pair in ((c, p), (p, c))}
+
     def clique_of(self, view: View) -> int | None:
         """The smallest clique that fixes all of `view`, if one does."""
         home = self.home.get(int(self.levels.attribute[view[0]]), [])
@@ -99,9 +119,8 @@ class CliqueTree:
         return split([int(self.levels.sizes[v]) for v in self.cliques[clique]])
 
     def index(self, clique: int, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """(head, tail) of the map from the clique's cells to those of `view`, see kernels/dense.py."""
-        steps, at = self.steps(clique, view), self.split(clique)
-        return grid(steps[:at]), grid(steps[at:])
+        """(head, tail) of the map from the clique's cells to those of `view`."""
+        return halves(self.steps(clique, view))
 
 
 def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float, list[set[int]]]:
@@ -195,3 +214,40 @@ def _rooted(levels: Levels, finest: Sequence[View], neighbours: dict[int, dict[i
     number = {k: i for i, (k, _) in enumerate(order)}
     edges = [(number[k], number[p], _finest(levels, neighbours[k][p])) for k, p in order[1:]]
     return CliqueTree(levels, tuple(finest[k] for k, _ in order), tuple(edges))
+
+
+def lay_out(tree: CliqueTree, views: Sequence[View]) -> TreeArrays:
+    """A tree as arrays for the kernels, with the measured `views`, each on its smallest clique."""
+    parts: list[np.ndarray] = []
+    end = 0
+
+    def place(clique: int, view: View) -> tuple[int, int]:
+        nonlocal end
+        head, tail = tree.index(clique, view)
+        parts.extend((head, tail))
+        end += len(head) + len(tail)
+        return end - len(head) - len(tail), end - len(tail)
+
+    starts = np.concatenate([[0], np.cumsum(tree.cells)]).astype(np.int64)
+    shape = [[int(tree.levels.sizes[v]) for v in clique] for clique in tree.cliques]
+    heads = [int(np.prod(sizes[: tree.split(k)], dtype=np.int64)) for k, sizes in enumerate(shape)]
+    cliques = np.array(
+        [(starts[k], heads[k], tree.cells[k] // heads[k]) for k in range(len(heads))], dtype=np.int64
+    )
+    edges, at = [], 0
+    for child, parent, separator in tree.edges:
+        cells = tree.levels.cells(separator)
+        edges.append((child, parent, at, cells, *place(child, separator), *place(parent, separator)))
+        at += cells
+    tables, at = [], 0
+    for view in views:
+        home = tree.clique_of(view)
+        assert home is not None, "a measured view lies in no clique"
+        tables.append((home, *place(home, view), at, tree.levels.cells(view)))
+        at += tables[-1][-1]
+    return TreeArrays(
+        cliques,
+        np.array(edges, dtype=np.int64).reshape(-1, 8),
+        np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64),
+        np.array(tables, dtype=np.int64).reshape(-1, 5),
+    )

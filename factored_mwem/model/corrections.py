@@ -15,7 +15,7 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import marginal_into, multiply_into
-from factored_mwem.model.clique_tree import grid, split
+from factored_mwem.model.clique_tree import halves
 from factored_mwem.privacy.session import Measurement
 
 SWEEPS = 5
@@ -79,10 +79,8 @@ class Corrections:
                         yield within, table
 
     def _maps(self, view: View, within: View) -> tuple[np.ndarray, np.ndarray]:
-        """(head, tail) of the map from the cells of `view` to those of `within`, see kernels/dense.py."""
-        steps = self.levels.steps(view, within)
-        at = split([int(self.levels.sizes[v]) for v in view])
-        return grid(steps[:at]), grid(steps[at:])
+        """(head, tail) of the map from the cells of `view` to those of `within`."""
+        return halves(self.levels.steps(view, within))
 
     def _marginal(self, view: View, within: View, table: np.ndarray) -> np.ndarray:
         out = np.zeros(self.levels.cells(within))
@@ -91,14 +89,13 @@ class Corrections:
 
 
 def shrunk(answer: np.ndarray, noisy: np.ndarray, stddev: float) -> np.ndarray:
-    """float64[cells]: the mean of what a cell may be, given the trees' `answer` and the `noisy` count, with
-    the answer's sum.
+    """float64[cells]: the mean of what a cell may be, given the trees' `answer` and `noisy` count; its sum.
 
     The truth is taken to scatter about the answer with a variance in proportion to it; how much is what the
     differences show above their noise.
     """
     gap, noise = noisy - answer, max(stddev**2, 1e-300)  # of a file anything: no quotient may be of zeros
     spread = answer * max(float((gap**2 - noise).sum()), 0.0) / max(float(answer.sum()), 1e-9)
-    found = np.maximum(answer + spread / (spread + noise) * gap, 0.0)
-    total = float(found.sum())
-    return found * (float(answer.sum()) / total) if total > 0 else answer
+    corrected = np.maximum(answer + spread / (spread + noise) * gap, 0.0)
+    total = float(corrected.sum())
+    return corrected * (float(answer.sum()) / total) if total > 0 else answer

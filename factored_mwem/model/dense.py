@@ -17,16 +17,14 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.dense import Measured, marginal_into, replay
 from factored_mwem.kernels.linear import product_answer, product_step
-from factored_mwem.model.clique_tree import arranged, grid, split
+from factored_mwem.model.clique_tree import arranged, halves, split
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.queries.base import Questions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """One component: `positions` of its attributes (ascending), their `shape`, and `weights: float64[cells]`
-    with sum 1, row-major.
-    """
+    """`positions` of its attributes, ascending; their `shape`; `weights: float64[cells]`, of sum 1."""
 
     positions: tuple[int, ...]
     shape: tuple[int, ...]
@@ -38,18 +36,13 @@ class Factor:
         return cls(tuple(attributes), tuple(shape), np.full(cells, 1.0 / cells))
 
     def index(self, attributes: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-        """(head, tail): the map to the marginal over `attributes`, see kernels/dense.py."""
+        """(head, tail): the map to the marginal over `attributes`."""
         wanted = set(attributes)
-        strides, stride = [], 1
+        steps, stride = [], 1
         for a, size in zip(reversed(self.positions), reversed(self.shape), strict=True):
-            strides.append(stride if a in wanted else 0)
+            steps.append(np.arange(size, dtype=np.int64) * (stride if a in wanted else 0))
             stride *= size if a in wanted else 1
-        strides.reverse()
-        steps = [
-            np.arange(size, dtype=np.int64) * step for size, step in zip(self.shape, strides, strict=True)
-        ]
-        at = split(self.shape)
-        return grid(steps[:at]), grid(steps[at:])
+        return halves(steps[::-1])
 
     def shares(self, attributes: Sequence[int]) -> np.ndarray:
         """float64[cells]: the marginal over `attributes` (ascending, inside this component), of sum 1."""
@@ -149,9 +142,7 @@ SWEEPS = 100
 
 
 def update(factor: Factor, measurements: Sequence[Measurement], total: float, *, sweeps: int) -> Factor:
-    """The component after `sweeps` over `measurements`, all inside it, in their order. Source: HLM12
-    Fig. 1, step 2(c).
-    """
+    """The component after `sweeps` over `measurements` inside it, in order. Source: HLM12 Fig. 1, 2(c)."""
     index, layout, at, row = [], [], 0, 0
     for m in measurements:
         head, tail = factor.index(m.positions)
@@ -194,7 +185,7 @@ def sweep(factor: Factor, asked: Sequence[Asked], total: float, *, sweeps: int, 
 def step(
     part: Factor, kind: Questions, question: int, noisy: np.ndarray, total: float, *, guard: float
 ) -> None:
-    """One step of a component towards noisy answers, in place; none where all lie within `guard` records.
+    """One step of a component towards noisy answers, in place; none if all lie within `guard` records.
 
     Weights times exp(q(x) (m - q(A)) / (2 n)), the measurement clipped to what the query can be. All cells of
     a whole marginal step at once: they are disjoint, so one step for each is one step for the table. Source:
@@ -218,9 +209,7 @@ def step(
 
 
 def over_axes(part: Factor, values: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(head, tail): int8 values of a product query over a component's cells, from its values on some
-    attributes; the others count 1.
-    """
+    """(head, tail): int8 values of a product query over a component's cells; 1 on attributes unnamed."""
     shape = zip(part.positions, part.shape, strict=True)
     axes = [values.get(a, np.ones(size, dtype=np.int8)) for a, size in shape]
     at = split(part.shape)

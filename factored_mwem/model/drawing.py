@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,15 +37,14 @@ class Drawing:
         The cells of a tree's root come within one row of their share; below, within one row of their share of
         the rows that their separator's cell has.
         """
-        codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(self._levels.shape)
-        hand = np.empty(rows, dtype=np.int64)
-        for attributes, steps in self._trees:
-            drawn: dict[int, np.ndarray] = {}
-            for step in steps:
-                self._draw(step, drawn, hand, rng)
-            for a in attributes:
-                codes[a] = drawn[a]  # an attribute's own variable has its number
-        return codes
+        hand = np.empty(rows, dtype=np.int64)  # scratch
+
+        def dealt(table: Conditional, row: np.ndarray) -> np.ndarray:
+            cells, begin = np.empty(rows, dtype=np.int64), rng.random(len(table.first) - 1)
+            deal(table, row, begin, rng.random(rows), hand, cells)
+            return cells
+
+        return self._drawn(rows, dealt)
 
     def independent(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
         """int64[row] per attribute: the codes of rows drawn independently of each other, as a sample is.
@@ -53,35 +52,25 @@ class Drawing:
         Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how far
         a table may be from where it comes from needs these.
         """
+        return self._drawn(rows, lambda table, row: _dealt_alone(table, row, rng.random(rows)))
+
+    def _drawn(self, rows: int, dealt: Callable[[Conditional, np.ndarray], np.ndarray]) -> list[np.ndarray]:
+        """int64[row] per attribute; `dealt` gives each row a cell of a clique within its separator's cell."""
         codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(self._levels.shape)
         for attributes, steps in self._trees:
             drawn: dict[int, np.ndarray] = {}
             for step in steps:
-                given = np.zeros(rows, dtype=np.int64)
+                row = np.zeros(rows, dtype=np.int64)
                 for u, adds in step.known:
-                    given += adds[drawn[u]]
-                self._told(step, _dealt_alone(step.table, given, rng.random(rows)), drawn)
+                    row += adds[drawn[u]]
+                cells = dealt(step.table, row)
+                for v, stride in step.new:
+                    rest = cells // stride if stride > 1 else cells
+                    size = int(self._levels.sizes[v])
+                    drawn[v] = rest - rest // size * size
             for a in attributes:
-                codes[a] = drawn[a]
+                codes[a] = drawn[a]  # an attribute's own variable has its number
         return codes
-
-    def _draw(
-        self, step: Step, drawn: dict[int, np.ndarray], hand: np.ndarray, rng: np.random.Generator
-    ) -> None:
-        """Put the codes of the step's new variables into `drawn`. `hand`: scratch, as long as the rows."""
-        given, cells = np.zeros(len(hand), dtype=np.int64), np.empty(len(hand), dtype=np.int64)
-        for u, adds in step.known:
-            given += adds[drawn[u]]
-        begin = rng.random(len(step.table.first) - 1)
-        deal(step.table, given, begin, rng.random(len(hand)), hand, cells)
-        self._told(step, cells, drawn)
-
-    def _told(self, step: Step, cells: np.ndarray, drawn: dict[int, np.ndarray]) -> None:
-        """Put the codes of the step's new variables into `drawn`: `cells: int64[row]` tell them."""
-        for v, stride in step.new:
-            rest = cells // stride if stride > 1 else cells
-            size = int(self._levels.sizes[v])
-            drawn[v] = rest - rest // size * size
 
 
 def _dealt_alone(table: Conditional, given: np.ndarray, luck: np.ndarray) -> np.ndarray:
@@ -96,30 +85,30 @@ def _dealt_alone(table: Conditional, given: np.ndarray, luck: np.ndarray) -> np.
 def _steps(part: Component) -> list[Step]:
     """The cliques of a tree in the order in which they are drawn: each after its parent."""
     tree, levels = part.tree, part.tree.levels
-    steps, told = [], set(tree.cliques[0])
+    steps, reached = [], set(tree.cliques[0])
     root = _conditional(part.table(0), np.zeros(tree.cells[0], dtype=np.int64), 1)
     steps.append(Step(root, [], _strides(levels, tree.cliques[0], set())))
     for child, _, separator in tree.edges:
         known, stride = [], 1
         for v in reversed(separator):
-            u = levels.holds(sorted(told), v)
+            u = levels.holds(sorted(reached), v)
             assert u is not None
             known.append((u, levels.between(u, v) * stride))
             stride *= int(levels.sizes[v])
         groups = grid(tree.steps(child, separator))
-        new = _strides(levels, tree.cliques[child], told)
+        new = _strides(levels, tree.cliques[child], reached)
         steps.append(Step(_conditional(part.table(child), groups, stride), known, new))
-        told |= set(tree.cliques[child])
+        reached |= set(tree.cliques[child])
     return steps
 
 
 def _strides(levels: Levels, clique: Sequence[int], told: set[int]) -> list[tuple[int, int]]:
     """The variables of a clique that are not in `told`, and what one code of each adds to its cell."""
-    found, stride = [], 1
+    strides, stride = [], 1
     for v in reversed(clique):
-        found += [(v, stride)] if v not in told else []
+        strides += [(v, stride)] if v not in told else []
         stride *= int(levels.sizes[v])
-    return found
+    return strides
 
 
 def _conditional(table: np.ndarray, group: np.ndarray, groups: int) -> Conditional:

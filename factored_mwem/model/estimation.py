@@ -9,16 +9,13 @@ import numpy as np
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.tree import Beliefs, Pace, Targets, descend
-from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.clique_tree import CliqueTree, lay_out
 from factored_mwem.model.dense import Factor
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.layout import lay_out
 from factored_mwem.privacy.session import Measurement
 
 MAX_ROUND_STEPS, MAX_FINAL_STEPS = 25, 1000
-"""Most steps after a round, and at the end: rounds start warm, so 25, 40 and 100 gave the same error on
-Adult.
-"""
+"""Most steps after a round, and at the end: rounds start warm; 25, 40 and 100 erred the same on Adult."""
 MIN_GAIN, MIN_FINAL_GAIN = 1e-2, 2e-2
 """A component is fitted once the second half of the steps lowers its loss by less than this for each measured
 cell, after a round and at the end. Noise alone makes the loss about 0.5 for each: a nearer fit lowered no
@@ -41,9 +38,7 @@ class Estimate:
         self.forest = Forest(levels, [], total)
 
     def start(self, single: Sequence[Measurement]) -> None:
-        """Begin from one noisy marginal of each attribute, in order: components of one attribute each, or of
-        those that rules tie together.
-        """
+        """From one noisy marginal of each attribute: components of one, or of those that rules tie."""
         self.measurements = list(single)
         self.thetas = [
             np.log(from_histogram(Factor.uniform(m.positions, (len(m.noisy),)), m.noisy, m.stddev).weights)

@@ -1,8 +1,7 @@
 """Forest: a product of clique trees, one for each set of attributes that measurements tie together.
 
 A component's distribution is log-linear in what was measured, so it factors along a clique tree: memory is
-the sum of the cliques' tables, not the product of the attributes. A dense table is the case of a single
-clique.
+the sum of the cliques' tables, not the product of the attributes. A dense table is a single clique.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ import numpy as np
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import marginal_into
 from factored_mwem.kernels.tree import CELLS, CHILD, HEAD, START, TAIL, Beliefs, TreeArrays, rebuild
-from factored_mwem.model.clique_tree import CliqueTree, arranged
+from factored_mwem.model.clique_tree import CliqueTree, arranged, lay_out
 from factored_mwem.model.corrections import Corrections
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.session import Measurement
 

@@ -15,9 +15,7 @@ from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
 MIN_THREADED_CELLS, PIECES = 2**14, 8
-"""Cells of all marginals together below which a second thread would only cost; pieces that two threads share:
-views differ in what they take.
-"""
+"""Cells of all marginals below which a second thread would only cost; pieces that two threads share."""
 
 
 class MarginalReader:
@@ -29,7 +27,7 @@ class MarginalReader:
         self.tree, self.layout, self.asked = tree, layout, frozenset(int(v) for v in variables)
         self._finest_shared = _finest_shared(tree, self.asked)
         self.variables = sorted({int(v) for v in self._finest_shared[self._finest_shared >= 0]})
-        self._separator = {(c, p): s for c, p, s in tree.edges} | {(p, c): s for c, p, s in tree.edges}
+        self._separator = tree.separators
         self._next_clique = _next_cliques(tree, self.variables)
         self._reader = self._lay_out()
         self.refresh(beliefs)
@@ -79,9 +77,7 @@ class MarginalReader:
         return out, starts
 
     def _split_up(self, table: np.ndarray, shared: np.ndarray, view: np.ndarray) -> np.ndarray:
-        """A marginal over the variables `shared`, split up to the finer ones of `view`: within a code of the
-        shared one they depend on nothing else.
-        """
+        """A marginal over the variables `shared`, split up to the finer ones of `view` by shares alone."""
         levels, kept = self.tree.levels, shared >= 0
         axes = table.reshape(levels.sizes[shared[kept]])
         for axis, (u, v) in enumerate(zip(shared[kept].tolist(), view[kept].tolist(), strict=True)):
@@ -154,9 +150,7 @@ class MarginalReader:
         return inside + tuple(u for k, variables in beyond.items() for u in self._by_direction(k, variables))
 
     def _given(self, clique: int, sender: int, view: View) -> np.ndarray:
-        """float64[cells of the separator to `sender`, cells of `view`]: P(view | separator), from the far
-        side of the tree (no sender: one row).
-        """
+        """float64[separator's cells, cells of `view`]: P(view | separator); without `sender` one row."""
         between = () if sender < 0 else self._separator[clique, sender]
         inside, beyond = self._directions(clique, view)
         factors = [
@@ -193,19 +187,19 @@ class MarginalReader:
             neighbours.setdefault(k, []).append(m)
         directions: list[tuple[int, ...]] = []
         blocks: list[tuple[int, ...]] = []
-        made: dict[tuple[int, int], tuple[int, int, list[int]]] = {}
+        placed: dict[tuple[int, int], tuple[int, int, list[int]]] = {}
         end = 0
         for m, k, e in ways:
             order = [v for v in by_attribute if self._next_clique[m, v] == k and self._next_clique[k, v] < 0]
             first, columns = len(blocks), _columns(sizes, order)
             blocks += [(column, step_of[k, v], -1, 0) for column, v in zip(columns, order, strict=False)]
             for j in neighbours[k]:
-                at, width, variables = made[k, j] if j != m else (0, 0, [])
+                at, width, variables = placed[k, j] if j != m else (0, 0, [])
                 if variables:
                     blocks.append((columns[-1], step_of[k, variables[0]], at, width))
                     order = order + variables
                     columns = _columns(sizes, order)
-            made[m, k] = end, columns[-1], order
+            placed[m, k] = end, columns[-1], order
             rows = int(edges[e, CELLS])
             directions.append((k, edges[e, START], rows, end, columns[-1], back[k, m], first, len(blocks)))
             given_of[m, order], stride_of[m, order] = np.array(columns[:-1]) + end, columns[-1]
@@ -268,16 +262,12 @@ def _finest_shared(tree: CliqueTree, variables: Iterable[int]) -> np.ndarray:
 
 def _next_cliques(tree: CliqueTree, variables: Sequence[int]) -> np.ndarray:
     """int64[clique, variable]: the neighbour on the way to the variable, -1 where the clique fixes it."""
-    neighbours: list[list[int]] = [[] for _ in tree.cliques]
-    for child, parent, _ in tree.edges:
-        neighbours[child].append(parent)
-        neighbours[parent].append(child)
-    next_clique = np.full((len(neighbours), max(variables) + 1), -1, dtype=np.int64)
+    next_clique = np.full((len(tree.cliques), max(variables) + 1), -1, dtype=np.int64)
     for v in variables:
         reached = [k for k in tree.home[int(tree.levels.attribute[v])] if tree.fixes(k, (v,))]
         seen = set(reached)
         for k in reached:
-            for j in neighbours[k]:
+            for j in tree.neighbours[k]:
                 if j not in seen:
                     seen.add(j)
                     next_clique[j, v] = k

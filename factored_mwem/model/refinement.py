@@ -17,22 +17,14 @@ import numpy as np
 from factored_mwem.kernels.rows import Tables, charge, improve
 
 MAX_SHARE = 0.1
-"""Most of a column's rows that one pass looks at. Measured: the tenth in the fullest cells holds three
-quarters of what all rows would gain.
-"""
+"""Of a column's rows, in a pass: the tenth in the fullest cells holds three quarters of the gain."""
 MIN_MOVED_SHARE = 0.005
-"""Passes end when a smaller share of the values looked at changes. On nltcs at epsilon 10, .05 gives .0017
-and .005 gives .0014.
-"""
+"""Passes end when fewer values change. On nltcs at epsilon 10, .05 gives .0017 and .005 gives .0014."""
 MAX_PASSES = 8
-"""Measured on Adult: the first three make nine tenths of the way to where twelve end; on nltcs, where a pass
-is cheap, eight are worth it.
-"""
+"""On Adult the first three make nine tenths of the way to where twelve end; on nltcs eight are worth it."""
 NONE = Tables(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.float32))
 MAX_PROPOSALS = 300_000
-"""Values looked at by default, at most: about two seconds. Measured: at a million rows ten times as many
-bring nothing towards the real ones.
-"""
+"""Values looked at by default, about two seconds; at a million rows ten times as many bring nothing."""
 
 
 _Shaped = tuple[list[list[int]], list[np.ndarray]]
@@ -40,10 +32,8 @@ _Shaped = tuple[list[list[int]], list[np.ndarray]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
-    """A table the rows should have. `views`: its (attribute, level) axes, no attribute twice; `table:
-    float64[cells]`, row-major, in records.
-    """
+class RefinementTarget:
+    """`views`: (attribute, level) axes, an attribute once; `table: float64[cells]`, row-major, records."""
 
     views: tuple[tuple[int, int], ...]
     table: np.ndarray
@@ -58,10 +48,10 @@ def refine(
     codes: np.ndarray,
     sizes: Sequence[int],
     groups: Sequence[Sequence[np.ndarray]],
-    targets: Sequence[Target],
+    targets: Sequence[RefinementTarget],
     proposals: int,
     rng: np.random.Generator,
-    barred: Sequence[Target] = (),
+    barred: Sequence[RefinementTarget] = (),
 ) -> None:
     """Change `codes: int[attribute, row]`, in place, for a smaller summed L1 distance between the rows'
     tables and the `targets`.
@@ -74,7 +64,7 @@ def refine(
     first = np.cumsum([0, *(len(levels) for levels in groups)])
     shape = [int(level.max()) + 1 for levels in groups for level in levels]
 
-    def shaped(given: Sequence[Target]) -> _Shaped:
+    def shaped(given: Sequence[RefinementTarget]) -> _Shaped:
         axes = [[int(first[a]) + level for a, level in target.views] for target in given]
         return axes, [
             np.asarray(t.table, dtype=np.float32).reshape([shape[v] for v in axis])

@@ -7,7 +7,7 @@ anew in it. So any number of workers, in any order, draws the same rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,8 +19,8 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.domain.zeros import Zeros, tables_at
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.forest import Forest
-from factored_mwem.model.refinement import Target, enough, refine
-from factored_mwem.tables.derive import decode_table
+from factored_mwem.model.refinement import RefinementTarget, enough, refine
+from factored_mwem.tables.codes.derive import decode_table
 from factored_mwem.workload.candidates import Candidates
 
 MAX_BATCH_ROWS = 2**17
@@ -45,18 +45,14 @@ discretised Adult at epsilon 10 is .1020, .1028 and .1037; with one it is .1022.
 MAX_TEXT_BYTES = 2**30
 """Most bytes of a column of text in a batch: the library takes up to 2^31."""
 MAX_BATCH_VALUES = 2**24
-"""Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its
-columns.
-"""
+"""Most values at a time: wide tables come in shorter batches, so that memory does not grow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """`rows` rows of a model, by batches. `generator(b)`: that of batch b, a new one at each call. `aims`:
-    the marginals that each batch is refined towards, by its share of the proposals.
-
-    Before that, in each batch the cells of every tree's root come out within one row of their share. Threads
-    may draw batches at the same time.
+    """`rows` rows of a model, by batches, which threads may draw at the same time. `generator(b)`: that of
+    batch b, a new one at each call. `aims`: the marginals that each batch is refined towards, by its share of
+    the proposals; before, the cells of every tree's root come within one row of their share.
     """
 
     model: Forest
@@ -92,15 +88,8 @@ class Batches:
         codes: Sequence[np.ndarray] = self._drawing.codes(size, rng)
         if self._shares:
             proposals = enough(len(codes), self.rows) * size // self.rows
-            codes = improved(
-                self.model.levels,
-                codes,
-                self.aims,
-                self._shares,
-                proposals=proposals,
-                rng=rng,
-                zeros=self.domain.zeros,
-            )
+            shares = dict(zip(self.aims, self._shares, strict=True))
+            codes = improved(self.model.levels, codes, shares, proposals, rng, self.domain.zeros)
         columns = decode_table(self.domain, codes, self.schema, rng)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -126,26 +115,22 @@ def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
 def improved(
     levels: Levels,
     codes: Sequence[np.ndarray],
-    aims: Sequence[View],
-    shares: Sequence[np.ndarray],
-    *,
+    shares: Mapping[View, np.ndarray],
     proposals: int,
     rng: np.random.Generator,
     zeros: Sequence[Zeros] = (),
 ) -> Sequence[np.ndarray]:
-    """The codes after refinement towards `shares`, the model's marginals over `aims`; none moves into
-    `zeros`.
-    """
+    """Codes refined towards `shares`, the model's marginals by views; none moves into `zeros`."""
     table = np.array(codes, dtype=np.int32)
     rows = table.shape[1]
     level_of = {v: (a, i) for a, chain in enumerate(levels.chains) for i, v in enumerate(chain)}
     targets = [
-        Target(tuple(level_of[v] for v in view), share * np.float32(rows))
-        for view, share in zip(aims, shares, strict=True)
+        RefinementTarget(tuple(level_of[v] for v in view), share * np.float32(rows))
+        for view, share in shares.items()
     ]
     groups = [[levels.groups[v] for v in chain] for chain in levels.chains]
     barred = [
-        Target(tuple(level_of[v] for v in view), np.where(cells, np.float32(np.inf), np.float32(0)))
+        RefinementTarget(tuple(level_of[v] for v in view), np.where(cells, np.float32(np.inf), np.float32(0)))
         for view, cells in tables_at(zeros, levels).items()
     ]
     refine(table, levels.shape, groups, targets, proposals, rng, barred)

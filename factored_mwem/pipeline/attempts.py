@@ -16,20 +16,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from factored_mwem.errors import NotAccepted
-from factored_mwem.mechanisms.certify import CONFIDENCE, Extent, Prices, extent_of, widths_of
 from factored_mwem.mechanisms.plan import Plan
-from factored_mwem.mechanisms.registry import MECHANISMS
-from factored_mwem.mechanisms.result import Fitted, Report
+from factored_mwem.mechanisms.registry import mechanism
+from factored_mwem.mechanisms.result import Fitted
+from factored_mwem.mechanisms.rounds import Report
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import Batches
-from factored_mwem.pipeline.certificate import make_certificate, unmet
-from factored_mwem.pipeline.manifest import Certificate
+from factored_mwem.pipeline.record.manifest import Certificate
 from factored_mwem.pipeline.result import aims_for, generator
-from factored_mwem.policy import DEFAULT_MAX_ROWS
 from factored_mwem.privacy.session import Session
-from factored_mwem.request import Request
+from factored_mwem.request.policy import DEFAULT_MAX_ROWS
+from factored_mwem.request.request import Request
+
+if TYPE_CHECKING:
+    from factored_mwem.mechanisms.certify import Extent
 
 SAMPLE = 2**32
 """The number of the generator that draws which marginals are certified: no batch of rows has it."""
@@ -46,12 +49,14 @@ class Attempt:
 def first_accepted(session: Session, plan: Plan, report: Report, seed: int) -> Attempt:
     """The first attempt that meets what the policy accepts. `session` may spend what all fits cost together.
 
-    NotAccepted, in words that were paid for, where none does.
+    Raises NotAccepted, whose message uses only noisy numbers that were paid for, if none does.
     """
     policy, request = plan.policy, plan.request
-    fit = MECHANISMS[policy.engine]
+    fit = mechanism(policy.engine)
     if policy.certificate is None:
         return Attempt(fit(session, plan, report))
+    from factored_mwem.pipeline.certificate import make_certificate, unmet
+
     extent = certified(plan, seed)
     each = session.left / policy.tries
     missing: list[str] = []
@@ -71,6 +76,8 @@ def first_accepted(session: Session, plan: Plan, report: Report, seed: int) -> A
 
 def certified(plan: Plan, seed: int = 0) -> Extent:
     """What is certified under a plan: public, and the same for every attempt of a run."""
+    from factored_mwem.mechanisms.certify import extent_of
+
     most = plan.certified_cells
     everything = extent_of(plan.candidates, most)
     if everything.complete:
@@ -98,12 +105,14 @@ class CertificateForecast:
 
 
 def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
-    """The forecast for a table of about so many rows; None where no certificate is asked for."""
+    """The forecast for a table of about so many rows; None if no certificate is asked for."""
     policy, budget = plan.policy, plan.request.budget
     if policy.certificate is None:
         return None
+    from factored_mwem.mechanisms.certify import CONFIDENCE, PartPrices, widths_of
+
     extent = certified(plan)
-    prices = Prices.of(plan.request.certifying / policy.tries, extent, policy.unit, budget.composition)
+    prices = PartPrices.of(plan.request.certifying / policy.tries, extent, policy.unit, budget.composition)
     widths = widths_of(prices, extent, policy.unit, budget.composition, rows, (1 - CONFIDENCE) / policy.tries)
     return CertificateForecast(
         share=policy.certificate,
@@ -125,5 +134,5 @@ def rows_of(plan: Plan, model: Forest, seed: int) -> Batches:
 
 
 def number_of_rows(request: Request, model: Forest) -> int:
-    """How many rows are released: as many as asked, else the noisy count."""
+    """How many rows are released: as many as asked for, else the noisy count."""
     return min(round(model.total), DEFAULT_MAX_ROWS) if request.rows is None else request.rows

@@ -1,28 +1,26 @@
-"""Certificate: the released rows drawn and counted as they will be written, their errors measured, and what
-that says of the criteria for a release.
-"""
+"""Certificate: the released rows counted as they will be written, their errors, and the criteria."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 
-from factored_mwem.backends.codes import Codes
-from factored_mwem.backends.datavectors import Axis
-from factored_mwem.criteria import Criterion
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.certify import CONFIDENCE, Error, Extent, Released, certify
 from factored_mwem.model.sampling import Batches
-from factored_mwem.pipeline.manifest import Certificate, CertifiedError
-from factored_mwem.policy import Policy
+from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.codec import encode
+from factored_mwem.request.policy import Criterion, Policy
+from factored_mwem.tables.backends.codes import Codes
+from factored_mwem.tables.backends.datavectors import Axis
+from factored_mwem.tables.codes.codec import encode
 
 
 def count_rows(rows: Batches, modelled: Domain, extent: Extent) -> Released:
-    """How often each cell comes in the rows, read back from the values that are written, by the rules that
-    the private table was read by. A batch is in memory at a time.
+    """How often each cell occurs in the rows, encoded again from the values as they are written, by the same
+    rules as the private table. One batch is in memory at a time.
     """
     candidates = extent.candidates
     axes = [Axis(a, None, size) for a, size in enumerate(modelled.shape)]
@@ -47,11 +45,11 @@ def make_certificate(
     """
     assert policy.certificate is not None  # as of every release that is certified
     failure = (1 - CONFIDENCE) / policy.tries
-    found = certify(session, extent, count_rows(rows, modelled, extent), failure)
+    errors = certify(session, extent, count_rows(rows, modelled, extent), failure)
     return Certificate(
         share=policy.certificate,
         confidence=CONFIDENCE,
-        errors=tuple(_stated(error, extent, modelled.names) for error in found),
+        errors=tuple(_stated(error, extent, modelled.names) for error in errors),
         criteria=policy.accept,
         tries=policy.tries,
         tried=tried,
@@ -60,28 +58,19 @@ def make_certificate(
 
 def _stated(error: Error, extent: Extent, names: Sequence[str]) -> CertifiedError:
     wanted = extent.wanted.get(error.order, 0) if error.what == "mean" else sum(extent.wanted.values())
-    return CertifiedError(
-        what=error.what,
-        order=error.order,
-        attributes=tuple(names[a] for a in error.attributes),
-        sets=error.sets,
-        asked=1 if error.what == "column" else wanted,
-        estimate=error.estimate,
-        stderr=error.stderr,
-        low=error.low,
-        high=error.high,
-    )
+    named = {"attributes": tuple(names[a] for a in error.attributes)}
+    return CertifiedError(**{**asdict(error), **named, "asked": 1 if error.what == "column" else wanted})
 
 
 def unmet(criteria: Sequence[Criterion], certificate: Certificate) -> list[str]:
     """What fails, in words: the criteria whose error may be larger, as far as the certificate knows."""
-    found = []
+    failures = []
     for criterion in criteria:
         error = next(e for e in certificate.errors if _is_of(e, criterion))
         if not error.high <= criterion.most:
-            asked = criterion.text.strip().replace("\n", "\\n")  # a message is one line
-            found.append(f"{asked} (it is {error.estimate:.3g}, at most {error.high:.3g})")
-    return found
+            wording = criterion.text.strip().replace("\n", "\\n")  # a message is one line
+            failures.append(f"{wording} (it is {error.estimate:.3g}, at most {error.high:.3g})")
+    return failures
 
 
 def _is_of(error: CertifiedError, criterion: Criterion) -> bool:

@@ -9,21 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from factored_mwem.backends.spark_rows import cores_of
 from factored_mwem.errors import InputError
 from factored_mwem.pipeline.result import Release
+from factored_mwem.tables.backends.spark_rows import cores_of
 
 TASKS_A_CORE = 2
 """Each task reads the model once."""
 
 
 def draw_on_spark(release: Release, session: Any, rows: int, *, seed: int | None = None) -> Any:
-    """A data frame of PySpark with the `rows` fresh rows that `release.sample(rows, seed=seed)` gives, in any
-    order. Free: the model is public, and all that the workers get.
+    """A data frame of PySpark with the rows of `release.sample(rows, seed=seed)`, in any order. Free: the
+    model is public, and all that the workers get.
 
     They are drawn again whenever Spark reads the frame, the same ones. Text that is coded comes as text,
-    times without a zone as `timestamp_ntz`, and unsigned numbers as signed ones. InputError for a negative
-    `rows`.
+    times without a zone as `timestamp_ntz`, unsigned numbers as signed. InputError if `rows` < 0.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -39,7 +38,7 @@ def draw_on_spark(release: Release, session: Any, rows: int, *, seed: int | None
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The types that Spark has for those of a release."""
+    """The Spark types for the types of a release."""
     return pa.schema([field.with_type(_plain(field.type)) for field in schema])
 
 

@@ -6,42 +6,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Unpack
 
-from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError, NothingLearnt
+from factored_mwem.errors import NothingLearnt
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.learn import Learnt
+from factored_mwem.mechanisms.learn import Learning
 from factored_mwem.mechanisms.learn import learn as learn_within
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
-from factored_mwem.mechanisms.settle import Fate
-from factored_mwem.pipeline.manifest import versions
-from factored_mwem.policy import Choices, Policy
-from factored_mwem.privacy.noise import Noise, OpenDPNoise
-from factored_mwem.privacy.session import Session
-from factored_mwem.request import Request
-from factored_mwem.workload.workload import Workload
+from factored_mwem.mechanisms.prune import Fate
+from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.pipeline.spending import Spending
+from factored_mwem.request.policy import BookedChoices, Policy
+from factored_mwem.request.table import PrivateTable
 
 log = logging.getLogger("factored_mwem")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearntDomain:
-    """A learnt domain, what became of each column's values, the columns left out, and the epsilon spent."""
+    """A learnt domain, what became of each column's values, the columns left out, and what it cost."""
 
     domain: Domain
     fates: dict[str, Fate]
     dropped: tuple[str, ...]
-    spent_epsilon: float
-    delta: float
+    statement: Statement = field(repr=False)
+
+    @property
+    def spent_epsilon(self) -> float:
+        return self.statement.guarantee.spent_epsilon
 
     def to_dict(self) -> dict[str, Any]:
         """The domain as its file holds it, with a sentence on where it comes from."""
-        promise = f"({self.spent_epsilon:.6g}, {self.delta:g})-differential privacy"
+        promise = f"({self.spent_epsilon:.6g}, {self.statement.guarantee.delta:g})-differential privacy"
         text = f"Learnt from the table under {promise}, which adds to what releases under it cost."
         return {"description": text, **self.domain.to_dict()}
 
@@ -51,16 +51,15 @@ def learn(
     policy: Policy | None = None,
     *,
     columns: Sequence[str] | None = None,
-    ledger: str | Path | None = None,
-    dataset: str | None = None,
-    run_id: str | None = None,
-    **choices: Unpack[Choices],
+    **choices: Unpack[BookedChoices],
 ) -> LearntDomain:
     """A domain for a private `table`, learnt at the whole cost of the policy; safe to publish.
 
     It is one release more of the table: its cost adds to those of all others, and with `ledger` it is entered
-    there under `dataset`. A release under the domain pays nothing for it. Arguments and errors: as of
-    `release`; NothingLearnt where noise hides nearly everything.
+    there under `dataset`. A release under the domain pays nothing for it. The rest: as of `release`.
+
+    Raises:
+        NothingLearnt: noise hides nearly everything.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import learn, release
@@ -71,40 +70,52 @@ def learn(
     >>> release(people, 2, domain=known.domain, epsilon=0.5, rows=10).to_arrow().num_rows
     10
     """
-    request = Request.of(table, Workload.marginals(1), policy, columns=columns, **choices)
-    if request.policy.certificate is not None:
-        raise InputError("a certificate is of released rows; leave it out where a domain is learnt")
-    with Run.begin(request, Booking(ledger, dataset, run_id), version=versions()) as run:
-        made = make_domain(request, run)
-        run.finish()
-    return made
+    chosen: dict[str, Any] = dict(choices)
+    booking = Booking.of(chosen)
+    request = LearningRequest.of(table, Policy.given(policy, chosen), columns)
+    return request.spending.made(booking, partial(make_domain, request))
 
 
-def make_domain(request: Request, run: Run, *, noise: Noise | None = None) -> LearntDomain:
-    """Learn the domain of a request; `run` enters its cost. `noise`: as of `make`."""
-    if request.declared is not None:
-        raise InputError("there is a domain already; leave out --domain to learn one")
-    policy = request.policy
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class LearningRequest(PrivateTable):
+    """A private table whose domain is to be learnt."""
+
+    promise: Policy
+
+    @classmethod
+    def of(cls, table: Any, policy: Policy, columns: Sequence[str] | None) -> LearningRequest:
+        """Raises InputError for what is wrong by public facts."""
+        return cls.open(table, policy.uncertified, columns=columns)
+
+    @property
+    def spending(self) -> Spending:
+        """The request as the ledger enters it."""
+        schema = [[field.name, str(field.type)] for field in self.private.schema]
+        settings = {"columns": self.columns, "schema": schema}
+        return Spending("domain", self.promise, settings, self.fingerprint, learns=True)
+
+
+def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
+    """Learn the domain of a table; `run` enters its cost."""
+    policy = request.promise
     machine = Machine.of(policy)
-    pinned = run.pin({"machine": [machine.memory, machine.step]})
-    accountant = Accountant(request.budget, run.reserve)
-    metered = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
-    scope = Scope.of(request, Machine(*pinned["machine"]))
-    session = Session(accountant, policy.unit, metered, spill=scope.spill)
-    table = scope.bounded()  # ---- private from here ...
+    spent = request.spending.begin(run, machine=[machine.memory, machine.step])
+    scope = Scope.of(request, Machine(*spent.pinned["machine"]))
+    session = replace(spent.session, spill=scope.spill)
+    table = request.bounded()  # ---- private from here ...
     try:
-        learnt: Learnt = learn_within(session, table, scope.columns, policy, alone=True)  # ---- ... to here
+        learnt: Learning = learn_within(session, table, scope.columns, policy, alone=True)  # ---- ... to here
     except NothingLearnt:
         if run.charged:
-            run.drawn(accountant)
+            spent.drawn()
         raise
-    run.drawn(accountant)
-    found = LearntDomain(learnt.domain, learnt.fates, learnt.dropped, *accountant.guarantee())
+    spent.drawn()
+    stated = spent.statement(spent.rests_on(request, learnt=True), columns=list(learnt.domain.names))
     log.info(
         "learnt the domain of %d columns, left out %r; spent epsilon %.6g, delta %g",
-        len(found.domain),
-        [*found.dropped],
-        found.spent_epsilon,
-        found.delta,
+        len(learnt.domain),
+        [*learnt.dropped],
+        stated.guarantee.spent_epsilon,
+        stated.guarantee.delta,
     )
-    return found
+    return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, stated)

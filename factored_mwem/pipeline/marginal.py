@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.model.forest import Forest
-from factored_mwem.tables.labels import Label, labels_of
+from factored_mwem.tables.codes.decode import Label, labels_of
 
 MAX_MARGINAL_CELLS = 2**26
 """Half a gigabyte of counts."""
@@ -51,7 +51,7 @@ class Marginal:
 
 
 def marginal_of(model: Forest, domain: Domain, names: tuple[str, ...]) -> Marginal:
-    """The marginal over columns in the order of `names`; InputError in one line where it cannot be."""
+    """The marginal over columns in the order of `names`; raises InputError in one line if it cannot be."""
     if not names or len(set(names)) != len(names):
         raise InputError("a marginal is over one column or more, each named once")
     try:  # a column that follows from another is an axis of that one

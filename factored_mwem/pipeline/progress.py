@@ -1,19 +1,17 @@
-"""Progress for people: a bar for the `report` of a release, on a terminal or in a notebook. Public facts
-only.
-"""
+"""Progress for people: a bar on a terminal or in a notebook, of public facts only."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-if TYPE_CHECKING:
-    from factored_mwem.mechanisms.result import Progress
+from factored_mwem.mechanisms.rounds import Progress
+
+__all__ = ["Progress", "is_first_run", "measured", "show_count", "show_progress", "visible"]
 
 
 @contextlib.contextmanager
@@ -27,18 +25,10 @@ def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress
     >>> made.to_arrow().num_rows
     3
     """
-    console = console or Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):
+    bar = _bar(console, TimeRemainingColumn())
+    if bar is None:
         yield lambda _: None
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    # a thread of its own would fail on its own
-    bar = Bar(*columns, console=console, transient=True, auto_refresh=False)
     task = bar.add_task("reading", total=None)
 
     def tell(step: Progress) -> None:
@@ -58,15 +48,13 @@ def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress
 
 @contextlib.contextmanager
 def show_count(what: str, console: Console | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr for `what`, from its first step on, nothing where no person looks: what it yields is
-    told how many steps are done, of how many.
+    """A bar on stderr for `what`, from its first step on, nothing if no person looks: the callback that it
+    yields takes the number of steps done, and of all steps.
     """
-    console = console or Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):
+    bar = _bar(console)
+    if bar is None:
         yield lambda done, of: None
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
-    bar = Bar(*columns, console=console, transient=True, auto_refresh=False)
     task = bar.add_task(visible(what), visible=False)
 
     def tell(done: int, of: int) -> None:
@@ -81,11 +69,27 @@ def show_count(what: str, console: Console | None = None) -> Iterator[Callable[[
             bar.stop()
 
 
+def _bar(console: Console | None, *more: ProgressColumn) -> Bar | None:
+    """None if no person looks. A thread of its own would fail on its own."""
+    console = console or Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        return None
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), *more)
+    return Bar(*columns, console=console, transient=True, auto_refresh=False)
+
+
+def is_first_run(engine: str) -> bool:
+    """Whether a release by this engine has to compile first."""
+    from factored_mwem.mechanisms.registry import is_ready
+
+    return not is_ready(engine)
+
+
 def measured(step: Progress) -> str:
     """What a round measured, in words."""
     return f"round {step.round}: measured {' x '.join(step.attributes)}"
 
 
 def visible(text: str) -> str:
-    """Text with what would steer a terminal spelt out: names of columns and files may hold anything."""
+    """Text with control characters spelt out: names may hold anything, also what steers a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Unpack
 
-from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.backends.source import Source
-from factored_mwem.crashpoints import reach
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import NotAccepted, NothingLearnt
-from factored_mwem.kernels.warmup import warm_up
+from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.learn import learn
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
-from factored_mwem.mechanisms.result import Progress, Report
+from factored_mwem.mechanisms.registry import make_ready
+from factored_mwem.mechanisms.rounds import Progress, Report
 from factored_mwem.pipeline.attempts import first_accepted, number_of_rows
-from factored_mwem.pipeline.describe import describe
-from factored_mwem.pipeline.manifest import today, versions
+from factored_mwem.pipeline.record.describe import describe
 from factored_mwem.pipeline.result import Release
-from factored_mwem.policy import Choices, Policy
-from factored_mwem.privacy.noise import Noise, OpenDPNoise
+from factored_mwem.pipeline.spending import Spending, Spent
+from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Session
-from factored_mwem.request import Request
+from factored_mwem.request.policy import Policy
+from factored_mwem.request.request import BookedOptions, Request
+from factored_mwem.tables.backends.source import Source
 from factored_mwem.workload.workload import Workload
 
 log = logging.getLogger("factored_mwem")
@@ -37,26 +34,25 @@ def release(
     workload: Workload | int,
     policy: Policy | None = None,
     *,
-    domain: Domain | dict[str, Any] | str | Path | None = None,
-    columns: Sequence[str] | None = None,
-    rows: int | None = None,
-    sample_seed: int | None = None,
-    spill: str | Path | None = None,
-    ledger: str | Path | None = None,
-    dataset: str | None = None,
-    run_id: str | None = None,
     report: Callable[[Progress], None] = lambda _: None,
-    **choices: Unpack[Choices],
+    **options: Unpack[BookedOptions],
 ) -> Release:
     """A synthetic table that answers `workload` under the policy's differential privacy.
 
     Private input: `table` (a path, a pyarrow object or any data frame); everything returned is safe to
-    publish. `workload` may be the order K of all K-way marginals. Without `domain` a share of the budget
-    learns one. `choices` are fields of Policy, where no policy is given. With `ledger` (a file, or
-    `postgresql://USER@HOST/DATABASE`) the cost is entered under `dataset` before it is spent; the same
-    `run_id` again gives the same release for nothing. `spill`: a folder for what memory does not hold of the
-    rows. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
-    known from public facts.
+    publish. `workload` may be the order K of all K-way marginals. `options`, all of them optional:
+
+    `domain`, `columns`: which values may appear, and the columns to release; without a domain a share of the
+    budget learns one. `rows`: how many to release, the noisy count by default. `sample_seed`: of the drawing
+    alone. `spill`: a folder for what memory does not hold of the rows. `ledger` (a file, or
+    `postgresql://USER@HOST/DATABASE`): the cost is entered there under `dataset` before it is spent; the same
+    `run_id` again gives the same release for nothing. All others are fields of Policy, where no policy is
+    given.
+
+    Raises, before anything is spent wherever public facts are enough to know it:
+        InputError: the table cannot be read, or an argument is wrong or does not fit it.
+        BudgetExceeded: the ledger, or the budget itself, does not cover a cost.
+        ResourceError: there is too little memory or disk, or a marginal has too many cells.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -67,63 +63,52 @@ def release(
     >>> made.to_pandas().shape
     (1000, 2)
     """
-    request = Request.of(
-        table,
-        workload,
-        policy,
-        domain=domain,
-        columns=columns,
-        rows=rows,
-        sample_seed=sample_seed,
-        spill=spill,
-        **choices,
-    )
-    with Run.begin(request, Booking(ledger, dataset, run_id), version=versions()) as run:
-        made = make(request, run, report)
-        run.finish()
-    return made
+    choices: dict[str, Any] = dict(options)
+    booking = Booking.of(choices)
+    request = Request.of(table, workload, policy, **choices)
+    return spending_of(request).made(booking, lambda run: make(request, run, report))
+
+
+def spending_of(request: Request) -> Spending:
+    """The release as the ledger enters it."""
+    learns = request.declared is None
+    return Spending("release", request.policy, request.settings, request.fingerprint, learns=learns)
 
 
 def make(
     request: Request, run: Run | None = None, report: Report = lambda _: None, *, noise: Noise | None = None
 ) -> Release:
     """Make a release; `run` enters its cost. The caller writes the files and then calls `run.finish`.
-
     `noise`: OpenDP's by default; tests give a fake.
     """
     policy, run = request.policy, run or Run()
     machine = Machine.of(policy)  # before any row is in memory
     seed = secrets.randbits(64) if request.sample_seed is None else request.sample_seed
-    pinned = run.pin({"machine": [machine.memory, machine.step], "seed": seed, "created": today()})
-    accountant = Accountant(request.budget, run.reserve)
-    noise = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
+    spent = spending_of(request).begin(run, noise, machine=[machine.memory, machine.step], seed=seed)
+    seed = spent.pinned["seed"]
     # Public facts: what can be refused is refused here.
-    scope = Scope.of(request, Machine(*pinned["machine"]))
-    paying = accountant  # what is kept for the certificate, nothing else can spend
-    if policy.certificate is not None:
-        paying = accountant.part(request.fitting_all.amount)
-    session = Session(paying, policy.unit, noise, spill=scope.spill)
+    scope = Scope.of(request, Machine(*spent.pinned["machine"]))
+    session = replace(spent.session, spill=scope.spill)
+    if policy.certificate is not None:  # what is kept for it, nothing else can spend
+        session = session.paid_by(spent.accountant.part(request.fitting_all.amount))
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
-    if policy.engine == "tree":
-        warm_up()
-    table = scope.bounded()  # ---- private from here ...
+    make_ready(policy.engine)
+    table = request.bounded()  # ---- private from here ...
     if plan is not None:
         session = session.encode(plan.modelled, table)
     else:
-        session, plan = _learnt(session, table, scope, run)
+        session, plan = _learnt(session, table, scope, spent)
     session = session.foresee(plan.candidates)
     try:
-        attempt = first_accepted(session, plan, _noted(report), pinned["seed"])  # ---- ... to here
+        attempt = first_accepted(session, plan, _noted(report), seed)  # ---- ... to here
     except NotAccepted:
-        run.drawn(accountant)
+        spent.drawn()
         raise
-    run.drawn(accountant)
+    spent.drawn()
     reach("after fit")
     fitted = attempt.fitted
-    manifest = describe(plan, fitted, accountant, run, created=pinned["created"])
-    manifest = manifest.model_copy(update={"certificate": attempt.certificate})
-    spent = manifest.guarantee.spent_epsilon
-    log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent, policy.epsilon)
+    manifest = describe(plan, fitted, spent).model_copy(update={"certificate": attempt.certificate})
+    log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent.epsilon, policy.epsilon)
     return Release(
         plan.domain,
         fitted.model,
@@ -132,7 +117,7 @@ def make(
         fitted.residuals,
         manifest,
         rows=number_of_rows(request, fitted.model),
-        seed=pinned["seed"],
+        seed=seed,
     )
 
 
@@ -146,17 +131,19 @@ def _noted(report: Report) -> Report:
     return note
 
 
-def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Session, Plan]:
+def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
     """
-    workload, policy = scope.request.workload, scope.request.policy
+    from factored_mwem.mechanisms.learn import learn
+
+    workload, policy = scope.workload, scope.policy
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
         learnt = learn(session, table, scope.columns, policy, needed=needed)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt)
     except NothingLearnt:
-        if run.charged:
-            run.drawn(session.accountant.root)
+        if spent.run.charged:
+            spent.drawn()
         raise

@@ -8,35 +8,34 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.answers.answer import Answer
-from factored_mwem.answers.answering import Answering
-from factored_mwem.answers.evidence import Evidence
-from factored_mwem.answers.query import Query
-from factored_mwem.answers.replicates import COUNT
-from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists
+from factored_mwem.files.crashpoints import reach
+from factored_mwem.files.files import IfExists
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import Batches, aims_of
-from factored_mwem.pipeline import model_file
-from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.pipeline.marginal import Marginal, marginal_of
-from factored_mwem.pipeline.model_fields import Contents
-from factored_mwem.pipeline.replicating import Keeper, Told, tables
-from factored_mwem.pipeline.summary import facts_of, in_html
+from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.saving import model_file
+from factored_mwem.pipeline.saving.model_fields import Contents
+from factored_mwem.pipeline.saving.replicating import COUNT, Keeper, Told, tables
 from factored_mwem.pipeline.writing import workers_of, write_release
 from factored_mwem.privacy.session import NoiseScale
-from factored_mwem.tables.formats import output_of
-from factored_mwem.tables.targets import target_of
+from factored_mwem.tables.outputs.formats import output_of
+from factored_mwem.tables.outputs.targets import target_of
 from factored_mwem.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from factored_mwem.answers.answer import Answer
+    from factored_mwem.answers.evidence import Evidence
+    from factored_mwem.answers.query import Query
+    from factored_mwem.pipeline.marginal import Marginal
 
 
 def generator(seed: int, batch: int) -> np.random.Generator:
@@ -51,9 +50,7 @@ def generator(seed: int, batch: int) -> np.random.Generator:
 def aims_for(
     workload: Workload, domain: Domain, model: Forest, rows: int, policy: Mapping[str, Any]
 ) -> list[View]:
-    """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn. `policy`: as
-    a manifest holds it.
-    """
+    """The marginals asked for, which rows are refined towards; none for engine mwem. `policy`: as JSON."""
     if policy["engine"] == "mwem":
         return []
     limit = policy["max_memory"]
@@ -80,16 +77,22 @@ class Release(Contents):
     keeper: Keeper = field(default_factory=Keeper)
 
     def __repr__(self) -> str:
+        from factored_mwem.pipeline.summary import facts_of
+
         return "Release\n" + "\n".join(f"  {name:9} {fact}" for name, fact in facts_of(self).items())
 
     def _repr_html_(self) -> str:
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
+        from factored_mwem.pipeline.summary import facts_of, in_html
+
         rows = Batches(self.model, self.domain, self.schema, 5, partial(generator, self.seed))
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
 
     @property
     def evidence(self) -> Evidence:
         """What answers rest on."""
+        from factored_mwem.answers.evidence import Evidence
+
         learns = any(charge.stage == "discover" for charge in self.manifest.ledger)
         learnt = [a for a, attribute in enumerate(self.domain.modelled) if learns and attribute.learnt]
         first = {m.positions: i for i, m in reversed(list(enumerate(self.measurements)))}
@@ -114,10 +117,12 @@ class Release(Contents):
         """What the release says to a query, with error bars: free, from public facts alone.
 
         `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
-        the error of the rows as a sample. InputError where it names what is not there. What only the model
-        answers takes `replicates` of it, a minute's work at the first such query, kept beside the model file;
-        `told(done, of)` is called after each.
+        the error of the rows as a sample. Raises InputError if it names what is not there. What only the
+        model answers takes `replicates` of it, a minute's work at the first such query, kept beside the model
+        file; `told(done, of)` is called after each.
         """
+        from factored_mwem.answers.answering import Answering
+
         evidence = self.evidence
         errors = partial(self.keeper.replicates, evidence, self.seed, replicates, told)
         known = errors if evidence.engine == "tree" else None  # no likelihood: nobody knows the errors
@@ -128,7 +133,7 @@ class Release(Contents):
         a model that differs from the release's as that may differ from the truth. `combine` makes of a
         figure computed on each an estimate with its error; the same tables for the same `seed`.
 
-        InputError for engine mwem, whose model no likelihood was fitted to.
+        Raises InputError for engine mwem, whose model no likelihood was fitted to.
         """
         if count < 2:
             raise InputError(f"{count} replicates: must be a whole number, 2 or more")
@@ -137,6 +142,8 @@ class Release(Contents):
 
     def marginal(self, *names: str) -> Marginal:
         """The model's counts over these columns: less noisy than those of any synthetic rows, and free."""
+        from factored_mwem.pipeline.marginal import marginal_of
+
         return marginal_of(self.model, self.domain, names)
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -148,7 +155,7 @@ class Release(Contents):
     def drawn(self, rows: int | None = None, seed: int | None = None) -> Batches:
         """The release's own rows, or others, as yet to be drawn."""
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
-        policy, workload = self.manifest.policy, Workload.from_dict(self.manifest.workload)
+        policy, workload = self.manifest.policy, self.manifest.queries
         aims = aims_for(workload, self.domain, self.model, rows, policy)
         return Batches(self.model, self.domain, self.schema, rows, partial(generator, seed), aims)
 
@@ -196,5 +203,5 @@ class Release(Contents):
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
-        """Read a model file. InputError where it is not one, or of an unknown version."""
+        """Read a model file. Raises InputError if it is not one, or of an unknown version."""
         return replace(model_file.load(Path(path), cls), keeper=Keeper(Path(path)))

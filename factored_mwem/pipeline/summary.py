@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from factored_mwem.errors import shortened, some_names
-from factored_mwem.pipeline.model_fields import Contents
+from factored_mwem.pipeline.saving.model_fields import Contents
 
 
 def facts_of(made: Contents) -> dict[str, str]:
@@ -29,7 +29,7 @@ def facts_of(made: Contents) -> dict[str, str]:
         "columns": f"{len(domain):,}: {some_names(domain.names)}",
         "promised": f"epsilon {promised.epsilon:g}, delta {promised.delta:g} ({promised.neighbours})",
         "spent": f"epsilon {promised.spent_epsilon:.6g}",
-        "measured": ", ".join(said for said in measured if said[0] != "0") or "nothing",
+        "measured": ", ".join(phrase for phrase in measured if phrase[0] != "0") or "nothing",
         "model": f"{_count(len(sizes), 'clique')}, {_count(made.model.cells, 'cell')}",
         "largest": f"{_count(cells, 'cell')} over {some_names(over)}",
     }
@@ -46,13 +46,13 @@ def in_html(facts: dict[str, str], rows: pa.Table) -> str:
     body = "".join(
         _row("" if v is None else str(v)[:80] for v in row) for row in zip(*columns.values(), strict=True)
     )
-    told = "".join(
+    table_rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(of)}</td></tr>" for name, of in facts.items()
     )
     plain = (
         '<table class="tex2jax_ignore mathjax_ignore">'  # text is text: notebooks typeset what lies between $
     )
-    return f"{plain}<caption>Release</caption>{told}</table>{plain}{head}{body}</table>"
+    return f"{plain}<caption>Release</caption>{table_rows}</table>{plain}{head}{body}</table>"
 
 
 def _row(values: Iterable[str], *, cell: str = "td") -> str:

@@ -18,16 +18,22 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from factored_mwem.crashpoints import reach
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.files import IfExists
+from factored_mwem.files.crashpoints import reach
+from factored_mwem.files.files import IfExists
 from factored_mwem.model.sampling import Batches
-from factored_mwem.pipeline.manifest import VERSION as MANIFEST_VERSION
-from factored_mwem.pipeline.manifest import Manifest, Output, PartFile
-from factored_mwem.tables.formats import write_batches
-from factored_mwem.tables.parts import Folder, digest_of, part_name
-from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
-from factored_mwem.tables.targets import Destination, target_of, write_text
+from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.record.statement import Output, PartFile
+from factored_mwem.tables.outputs.formats import write_batches
+from factored_mwem.tables.outputs.release_files import ReleaseFiles, manifest_of
+from factored_mwem.tables.outputs.targets import (
+    Destination,
+    Folder,
+    digest_of,
+    part_name,
+    target_of,
+    write_text,
+)
 
 log = logging.getLogger("factored_mwem")
 PART_ROWS = 2**20
@@ -68,15 +74,13 @@ def write_release(
     workers: int,
     before: Callable[[Manifest], None] = lambda _: None,
 ) -> Manifest:
-    """Write the rows, then the manifest, which is returned as it stands in its file. Nothing is left of a
-    failure: data without its manifest is not a release. `before` is given that manifest just before it is
-    written.
+    """Write the rows, then the manifest, which is returned as it stands in its file, and handed to `before`
+    just before. Nothing is left of a failure: data without its manifest is not a release.
     """
     beside = manifest_of(where)
     ReleaseFiles(where, beside).check(exists)
     stated = Output(file=where.name, rows=rows.rows)
-    update = {"output": stated, "manifest_version": MANIFEST_VERSION}
-    manifest = manifest.model_copy(update=update)
+    manifest = manifest.model_copy(update={"output": stated})
     kept = exists is IfExists.VERIFY and where.there()
 
     def gone() -> None:  # what an earlier release of this path said
@@ -157,14 +161,18 @@ def write_parts(
 
         def write(number: int) -> PartFile:
             own = range(number * each, min((number + 1) * each, len(rows)))
-            digest = write_batches(
-                folder.file(names[number]),
-                rows.schema,
-                _until(halted, rows, own),
-                metadata=inside,
-                exists=exists,
-                before=gone,
-            )
+            try:
+                digest = write_batches(
+                    folder.file(names[number]),
+                    rows.schema,
+                    _until(halted, rows, own),
+                    metadata=inside,
+                    exists=exists,
+                    before=gone,
+                )
+            except BaseException:
+                halted.set()  # here and now: whoever waits for all may be woken late
+                raise
             placed.append(names[number])
             size = sum(rows.length(batch) for batch in own)
             return PartFile(file=names[number], rows=size, sha256=digest)
@@ -195,12 +203,15 @@ def _side_by_side(
     with ThreadPoolExecutor(min(workers, count)) as pool:
         futures = [pool.submit(write, number) for number in range(count)]
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            failed = next((error for f in done if (error := f.exception()) is not None), None)
-            if failed is not None:
-                raise failed
+            _, waiting = wait(futures, return_when=FIRST_EXCEPTION)
         except BaseException:
             halted.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+        if waiting:
+            pool.shutdown(cancel_futures=True)
+    errors = (future.exception() for future in futures if not future.cancelled())
+    failed = next((error for error in errors if error and not isinstance(error, _Halted)), None)
+    if failed is not None:
+        raise failed
     return [future.result() for future in futures]

@@ -15,7 +15,7 @@ retries and threads cannot change them, and coarser ones are exact sums of finer
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it
-lies in the file, that is not empty where there are several columns (with `multiline`: what lies between two
+lies in the file, that is not empty if there are several columns (with `multiline`: what lies between two
 line ends outside quotes); of a typed table, a row. `accounting/unit.py` holds every sensitivity that follows.
 
 The door. What the mechanism counts are encoded records: one code for each attribute. Reading is a stable
@@ -69,14 +69,14 @@ nobody, so it is drawn again under the same charge; that assumes that a crash do
 drawn.
 
 Selecting. A score compares a true marginal with a model's. The model may be that of an earlier round, and
-only some candidates may be on offer (pairs that hold a lone column, where rounds look for its partner); which
-ones is decided by public facts and earlier noisy answers, so given those every score is a fixed function of
-the table. It moves by no more than the answers behind it: k or
-2 k for a marginal; where questions of several kinds compete, the largest of their kinds counts for all. A
-public weight of at most 1 makes a score move less, never more.
+only some candidates may be on offer (pairs that hold an isolated column, where rounds look for its partner);
+which ones is decided by public facts and earlier noisy answers, so given those every score is a fixed
+function of the table. It moves by no more than the answers behind it: k or 2 k for a marginal; where
+questions of several kinds compete, the largest of their kinds counts for all. A public weight of at most 1
+makes a score move less, never more.
 
 Certifying. The rows that will be released are public before they are: a model made of noisy answers, and a
-seed. `PrivateRows.compare` seals the distances of the private marginals to those of these rows;
+seed. `PrivateErrors.of` seals the distances of the private marginals to those of these rows;
 `Session.measure` and `Session.select` read them as they read everything. distances.py has their sensitivity.
 The certificate's part of the budget is an accountant of its own (`Accountant.part`), and so is the fit's:
 neither can spend what is the other's, and the charges of both are charges of the one that the ledger knows.
@@ -96,7 +96,7 @@ marginals, with their sensitivities.
  2. What is left: cells leave out the values that were *found* popular, by the noisy answer, never those that
     are popular; so given the answers before it is a histogram of a fixed part of the values. The finer grid
     is made of the coarse one's noisy counts.
- 3. Reuse: first domain, bins, settling and averages of two noisy counts of the same value are functions of
+ 3. Reuse: first domain, bins, pruning and averages of two noisy counts of the same value are functions of
     noisy answers and public facts. That counts were selected by their size costs nothing more, for their
     release was paid for as a whole; it costs accuracy alone, see `with_popular`. `Session.recode` maps codes
     to codes row by row, by a public table: rows that differ in k rows before differ in at most k after.
@@ -107,42 +107,17 @@ marginals, with their sensitivities.
 
 Testing. Whether a true answer lies further from the model's than a public threshold is asked of one query
 after another, for one charge, until it says yes (`Session.begin`, `Session.exceeds`: sparse vector). The
-noise on the threshold stays inside `Begun`, where nobody can read it, and is in no journal; what a test said
-is. A test whose process died is over, and the next is paid for.
+noise on the threshold stays inside `NoisyThreshold`, where nobody can read it, and is in no journal; what a
+test said is. A test whose process died is over, and the next is paid for.
 
-Graphs. A private graph is read as the set of vertex pairs that its records name: a pair is a function of one
-record and of the public vertex set, and a set gains or loses one pair at most by one record
-(tables/edge_list.py). `PrivateEdges` seals it; `Session.measure` reads all pairs, their number, a cut or a
-rank-1 query of it, `Session.exceeds` a cut. edges.py has their sensitivities.
-
-Single numbers. `measure_smooth` draws noise whose scale is a public multiplier times a smooth bound of how
-far neighbours move the number; the bound is private, and only the noisy number leaves.
-accounting/admissible.py proves which multiplier and beta are private; order.py, blocks.py and local.py that
-their bounds are smooth, and at least the true movement, for all rows of one person (of a graph: one edge).
-The discrete Cauchy, which OpenDP does not have, is drawn in noise.py with whole numbers alone. What
-somebody's function says to blocks of rows is brought to within public bounds; that it looks at its block
-alone, and tells nobody, is assumed. Hypotheses are asked about cells of the domain, never about rows.
-
-Questions one by one (`asked.py`). Each is a cut of the records by public classes of codes, whose cells are a
-marginal, and is tested or measured as a whole. Which of the two, against which model and threshold, and at
-what price, follows from public facts, from noisy answers and from what tests said: all of it was paid for. A
-group of a cut is one cell, so the greatest distance of groups to a model's answers moves by at most k, and
-all of them are one test. What is asked from outside may follow from every earlier answer; the sum of charges
-is a filter, as above. The journal has each question before its draws, so a session that died goes on with
-what it said; a test that died with it is paid for anew.
-
-Sketching. A record's key, the text of one cell, has a column of T signs, by a hash that is drawn without a
-look at the table and is public (`projected.py`; `workload/projection.py`). The record adds its column to T
-whole numbers, or nothing where it has no key or one that a public list lacks. So it moves each of them by 1
-at most, whatever its bytes and the hash are: nothing is assumed of the hash, nor that different keys have
-different columns. An exchange moves each by 2 at most, and there are keys with opposite columns, so that is
-what is charged. Keys with the same number are added up: no record's part depends on another's.
-
-Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one
-way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds` alone, finds the charge that
-was made when the test began). `Session.select` and `Session.measure`, the parts of `discover` (`read_votes`,
-`Reader.popular`, `Reader.histogram`), `measure_residuals`, `measure_smooth` and `measure_by_laplace` are its
-only callers. Their answers carry noise from `noise.py`, the only module that draws.
+Reading. Private numbers lie in `Sealed` objects, the rows as codes among them; each kind is made by its own
+`of`, which looks at other sealed contents and gives something sealed, nothing else. `SealedQuery` is what is
+public of a question: what it is about, and the norms of what one person changes in its answers.
+`Session._unseal` is the one way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds`
+alone, finds the charge that was made when the test began). `Session.select` and `Session.measure`, the parts
+of `discover` (`read_votes`, `ColumnDiscovery.popular`, `ColumnDiscovery.histogram`), `measure_residuals`,
+`measure_smooth` and `measure_by_laplace` are its only callers. Their answers carry noise from `noise.py`, the
+only module that draws. What is not needed for a release is argued in `privacy/other/__init__.py`.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

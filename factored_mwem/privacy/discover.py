@@ -21,13 +21,21 @@ import pyarrow as pa
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.backends.source import Source
 from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, filled, refine
 from factored_mwem.errors import InputError
-from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.kinds import KINDS, MAX_DECIMALS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of, tick_of
-from factored_mwem.tables.profile import ColumnProfile
+from factored_mwem.tables.backends.source import Source
+from factored_mwem.tables.codes.kinds import (
+    KINDS,
+    MAX_DECIMALS,
+    MOMENTS,
+    NUMBERS,
+    RESOLUTIONS,
+    kind_of,
+    tick_of,
+)
+from factored_mwem.tables.codes.profile import ColumnProfile
 
 T = TypeVar("T")
 TOLERANCE = 0.05
@@ -49,14 +57,14 @@ and the two looks at what is left of those.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundColumn:
     """What is known of a column, all of it public: names and types, and noisy answers.
 
     `type`: of its numbers or moments, or "string" or "boolean". `rows`, `present`, `numbers`: noisy counts of
     the table's rows, of this column's values that are not null, and of those that are numbers or moments.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
     standard deviation `stddev`, each of at least `threshold`. `edges`, `noisy`: cells of what is left and
-    their noisy counts, of `cell_stddev`; none where nothing stands out. `mixed`: whether the votes say that
+    their noisy counts, of `cell_stddev`; none if nothing stands out. `mixed`: whether the votes say that
     there are texts beside the numbers or moments of a column of text, found or not.
     """
 
@@ -140,7 +148,7 @@ class Votes:
         return texts >= TOLERANCE * (texts + self.of(*NUMBERS, *MOMENTS)) > 0
 
     def decimals(self) -> int | None:
-        """The decimals that all but few numbers do with; None where many need more."""
+        """The decimals that all but few numbers do with; None if many need more."""
         return self._enough(NUMBERS, range(MAX_DECIMALS + 1))
 
     def resolution(self) -> str | None:
@@ -148,9 +156,7 @@ class Votes:
         return self._enough(MOMENTS[1:], RESOLUTIONS)
 
     def _enough(self, kinds: Sequence[str], names: Sequence[T]) -> T | None:
-        """The first of `names`, one for each of `kinds` but the last, after which hardly any votes follow.
-        None where no votes are believed.
-        """
+        """The first of `names`, one for each of `kinds` but the last, after which few votes follow."""
         most = INEXACT * self.of(*kinds)
         if not most:
             return None
@@ -160,12 +166,13 @@ class Votes:
 
 def discover(
     session: Session, table: Source, columns: Sequence[str] | None, share: Callable[[float, int], Fraction]
-) -> list[Found]:
+) -> list[FoundColumn]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
     rows and a number of columns, and all of the delta kept for it.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
-    (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). InputError where delta is 0.
+    (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
+    0.
     """
     if session.accountant.budget.delta == 0:
         raise InputError(
@@ -190,7 +197,7 @@ def discover(
     delta = budget.discovery_delta / len(names)
     found = []
     for column, seen, kind in zip(fields, votes, types, strict=True):
-        start = Found(
+        start = FoundColumn(
             column,
             kind,
             rows,
@@ -200,7 +207,7 @@ def discover(
             resolution=seen.resolution() if kind == "datetime" else None,
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
-        reader = Reader(session, profiles[column.name], start)
+        reader = ColumnDiscovery(session, profiles[column.name], start)
         found.append(reader.read(part, delta))
     return found
 
@@ -214,9 +221,7 @@ def type_of(field: pa.Field, votes: Votes) -> str:
 
 
 def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> Votes:
-    """A row votes once, for what its value looks like, so the votes are a marginal like any other: L2 k
-    (add-remove) or sqrt(2) k (replace).
-    """
+    """A row votes once, so the votes are a marginal: L2 k (add-remove) or sqrt(2) k (replace)."""
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     charge = Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
@@ -225,19 +230,19 @@ def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> V
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader:
+class ColumnDiscovery:
     """The readings of one column after its vote."""
 
     session: Session
     sealed: Sealed
-    found: Found
+    found: FoundColumn
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """What counts as a number or moment of the column's type; else a value is a text."""
         return NUMBERS if self.found.type in ("integer", "number") else MOMENTS
 
-    def read(self, part: Fraction, delta: Fraction) -> Found:
+    def read(self, part: Fraction, delta: Fraction) -> FoundColumn:
         """What is found, at a cost of `part` for each of its weights, and of `delta`."""
         kind = self.found.type
         if kind == "boolean":
@@ -249,7 +254,7 @@ class Reader:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
         return replace(self, found=found).cells(part * RANGE, part * DETAIL)
 
-    def popular(self, cost: Fraction, delta: Fraction) -> Found:
+    def popular(self, cost: Fraction, delta: Fraction) -> FoundColumn:
         """Every value whose noisy count passes the threshold.
 
         Sensitivity: squared L2 k^2 or 2 k^2; l0 k or 2 k keys, linf k. A row has one key at most: its number
@@ -280,7 +285,7 @@ class Reader:
         texts = {key[1:]: n + least for key, n in kept.items() if key[0] == "t"}
         return replace(found, values=values, texts=texts, stddev=scale, threshold=threshold + least)
 
-    def cells(self, coarse: Fraction, fine: Fraction) -> Found:
+    def cells(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
         """Where the numbers or moments lie that are not popular: a look over the whole public grid, and one
         at what stands out there, over cells that follow from the first look's noisy counts.
         """

@@ -16,32 +16,50 @@ None of these is less for neighbours that exist: one row more in cells where t i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.tables.source import Private
+from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.rows import SCORE_GRID, Rows, Sealed, SealedQuery
+from factored_mwem.tables.inputs.source import Private
 from factored_mwem.workload.candidates import Candidates
 
-if TYPE_CHECKING:
-    from factored_mwem.privacy.counts import Rows
-
-SCORE_GRID = 2**20
-"""Scores and distances count records in units of 2^-20, so that model answers become integers and the
-sensitivity stays exact.
-"""
+PURE, ZCDP = Composition.PURE, Composition.ZCDP
 BLOCK_CELLS = 2**22
 """Cells that are compared at a time."""
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnDistances:
+    """To be measured: the distance of every column."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanDistance:
+    """To be measured: the mean over the candidates of `order` attributes."""
+
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneDistance:
+    """To be measured: the distance of what `scores` lists at `number`."""
+
+    number: int
+
+
+Measurable = ColumnDistances | MeanDistance | OneDistance
+
+
 def sensitivity_of(answers: int, unit: Unit, composition: Composition) -> int:
-    """Squared L2 norm (pure: L1 norm) of what one person changes in so many distances, or means of them: each
-    moves by at most `unit.l1_of_score` records.
-    """
+    """Squared L2 norm (pure: L1) of one person in so many distances, or means of them: `l1_of_score` each."""
     grains = unit.l1_of_score * SCORE_GRID
-    return answers * (grains**2 if composition is Composition.ZCDP else grains)
+    return answers * (grains**2 if composition is ZCDP else grains)
 
 
 class Reference(NamedTuple):
@@ -78,14 +96,44 @@ class Distances(Private):
         """int64[candidate and column asked for]: what a noisy maximum is taken of."""
         return np.concatenate([self.sets, self.columns[self._asked]])
 
-    def exact(self, what: tuple[str, int]) -> np.ndarray:
-        """int64: what `Session.measure` adds noise to, see PrivateErrors."""
-        kind, number = what
-        if kind == "columns":
-            return self.columns
-        if kind == "mean":
-            return np.array([mean(self.sets[self._orders == number])], dtype=np.int64)
-        return self.scores(None)[[number]]
+    def exact(self, what: Measurable) -> np.ndarray:
+        """int64: what `Session.measure` adds noise to."""
+        match what:
+            case ColumnDistances():
+                return self.columns
+            case MeanDistance(order):
+                return np.array([mean(self.sets[self._orders == order])], dtype=np.int64)
+            case OneDistance(number):
+                return self.scores(None)[[number]]
+
+
+class PrivateErrors(Sealed):
+    """The distances of the private marginals to public tables, in grains."""
+
+    __slots__ = ("_asked", "_candidates")
+
+    def __init__(self, contents: Distances, names: Sequence[str], reference: Reference) -> None:
+        super().__init__(contents, names)
+        self._candidates, self._asked = reference.candidates, reference.asked
+
+    @classmethod
+    def of(cls, rows: PrivateRows, reference: Reference) -> PrivateErrors:
+        """The distances of `rows` to public tables over the domain's own levels, sealed at once."""
+        return cls(Distances(rows._contents, reference), rows.names, reference)
+
+    def query(self, what: Measurable, unit: Unit) -> SealedQuery:
+        """Each distance moves by `l1_of_score` records, and so does a mean of them, see the top."""
+        at = tuple(range(len(self.names)))
+        if isinstance(what, OneDistance):
+            column = what.number - len(self._candidates)
+            at = (self._asked[column],) if column >= 0 else self._candidates.positions(what.number)
+        names = tuple(self.names[a] for a in at)
+        answers = len(self.names) if isinstance(what, ColumnDistances) else 1
+        return SealedQuery(names, at, *(sensitivity_of(answers, unit, kind) for kind in (PURE, ZCDP)))
+
+    def score_sensitivity(self, unit: Unit) -> int:
+        """How far a distance moves (records) between neighbours: the other side of it is public."""
+        return unit.l1_of_score
 
 
 def mean(distances: np.ndarray) -> int:
@@ -95,9 +143,7 @@ def mean(distances: np.ndarray) -> int:
 
 
 def _distances(counts: np.ndarray, tables: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """int64[marginal]: the L1 distances of `counts` (records) to `tables` (grains), a few marginals at a
-    time.
-    """
+    """int64[marginal]: L1 distances of `counts` (records) to `tables` (grains), a few at a time."""
     found, begin = np.zeros(len(offsets) - 1, dtype=np.int64), 0
     while begin < len(found):
         end = int(np.searchsorted(offsets, offsets[begin] + BLOCK_CELLS, side="right")) - 1

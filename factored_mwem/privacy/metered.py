@@ -10,18 +10,18 @@ import numpy as np
 
 from factored_mwem.accounting.accountant import SMOOTH, TESTED, Accountant
 from factored_mwem.accounting.admissible import Shape
-from factored_mwem.privacy.noise import Begun, Noise, for_smooth, for_tests
+from factored_mwem.privacy.noise import Noise, NoisyThreshold
 
 
 class Metered:
-    """The noise of a release, outermost. AssertionError where a draw does not fit what was just charged, or
+    """The noise of a release, outermost. AssertionError if a draw does not fit what was just charged, or
     does not belong to a test that was paid for and has not said yes.
     """
 
     def __init__(self, noise: Noise, accountant: Accountant) -> None:
         self.composition = noise.composition
         self._noise, self._accountant, self._draws = noise, accountant, 0
-        self._test: Begun | None = None
+        self._test: NoisyThreshold | None = None
         self._scale = 0.0
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
@@ -36,15 +36,15 @@ class Metered:
         self._check(scale)
         return self._noise.threshold(counts, scale=scale, threshold=threshold)
 
-    def begin(self, *, scale: float) -> Begun:
+    def begin(self, *, scale: float) -> NoisyThreshold:
         self._check(scale)
-        self._test, self._scale = for_tests(self._noise).begin(scale=scale), scale
+        self._test, self._scale = self._noise.begin(scale=scale), scale
         return self._test
 
-    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+    def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
         if begun is not self._test or Fraction(scale) < Fraction(self._scale) * TESTED:
             raise AssertionError("a test that is over, that was not charged, or at another scale")
-        said = for_tests(self._noise).exceeds(score, begun, scale=scale)
+        said = self._noise.exceeds(score, begun, scale=scale)
         if said is not False:
             self._test = None
         return said
@@ -53,7 +53,7 @@ class Metered:
         self._check(scale)
         if self._accountant.entries[-1].mechanism is not SMOOTH[shape]:
             raise AssertionError("noise is drawn of another shape than was charged")
-        return for_smooth(self._noise).spread(value, bound, shape=shape, scale=scale)
+        return self._noise.spread(value, bound, shape=shape, scale=scale)
 
     def _check(self, scale: float) -> None:
         charges = self._accountant.entries
@@ -62,9 +62,7 @@ class Metered:
         self._draws += 1
 
     def end(self) -> None:
-        """After the last draw: every charge was drawn, and together they are what was spent, within the
-        budget.
-        """
+        """After the last draw: every charge was drawn, and their sum is what was spent, within budget."""
         a = self._accountant
         cost, delta = (
             sum((c.cost for c in a.entries), Fraction(0)),

@@ -12,16 +12,16 @@ import math
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
 from factored_mwem.accounting.admissible import Shape
 from factored_mwem.accounting.conversion import Composition, float_up, load_opendp
-from factored_mwem.tables.source import Private
+from factored_mwem.tables.inputs.source import Private
 
 
-class Begun(Private):
+class NoisyThreshold(Private):
     """The noise on a test's threshold, which nobody may see; `gone` where a run that died took it along."""
 
     __slots__ = ("_noise", "gone")
@@ -44,56 +44,26 @@ class Noise(Protocol):
         """Index of the largest of `scores: int64[candidate]` after noise of `scale` on each."""
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        """`values: int64[cell]` with discrete noise of `scale` (Laplace b, Gaussian standard deviation) on
-        each.
-        """
+        """`values: int64[cell]`, each with discrete noise of `scale` (Laplace b, Gaussian sigma)."""
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         """The keys whose noisy count reaches `threshold`, with that noisy count."""
 
+    def begin(self, *, scale: float) -> NoisyThreshold:
+        """Discrete Laplace noise of `scale` for a threshold of 0, of a sparse vector test."""
 
-@runtime_checkable
-class SparseVectorNoise(Noise, Protocol):
-    """What sparse vector tests need besides."""
-
-    def begin(self, *, scale: float) -> Begun:
-        """Discrete Laplace noise of `scale` for a threshold of 0."""
-
-    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
-        """Whether `score`, with discrete Laplace noise of `scale`, reaches the noisy threshold; None where
-        that is gone.
-        """
-
-
-@runtime_checkable
-class SmoothNoise(Noise, Protocol):
-    """What smooth sensitivity needs besides."""
+    def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
+        """Whether `score` with discrete Laplace noise reaches the noisy threshold; None if gone."""
 
     def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
         """`value` with discrete noise of a scale that is `scale` times the private `bound`, at least 1."""
 
 
-def for_smooth(noise: Noise) -> SmoothNoise:
-    """The same noise, which must have what smooth sensitivity needs."""
-    assert isinstance(noise, SmoothNoise)
-    return noise
-
-
-def for_tests(noise: Noise) -> SparseVectorNoise:
-    """The same noise, which must have what tests need."""
-    assert isinstance(noise, SparseVectorNoise)
-    return noise
-
-
 class OpenDPNoise:
-    """Noise from OpenDP's proven samplers: discrete Gaussian and Gumbel under zCDP, discrete Laplace and
-    permute-and-flip under pure DP.
-    """
+    """OpenDP's samplers: discrete Gaussian, Gumbel (zCDP); discrete Laplace, permute-and-flip (pure)."""
 
     CHUNK = 4_096
-    """Cells a worker noises at a time; the library leaves the interpreter free, so two workers halve the
-    wait.
-    """
+    """Cells a worker noises at a time; the library leaves the interpreter free: two halve the wait."""
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
@@ -137,10 +107,10 @@ class OpenDPNoise:
         )
         return dict(sorted((keys[int(number)], noisy) for number, noisy in kept.items()))
 
-    def begin(self, *, scale: float) -> Begun:
-        return Begun(self._laplace(0, scale))
+    def begin(self, *, scale: float) -> NoisyThreshold:
+        return NoisyThreshold(self._laplace(0, scale))
 
-    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+    def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
         return None if begun.gone else begun.reached_by(self._laplace(score, scale))
 
     def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
@@ -178,8 +148,7 @@ def spread_scale(bound: float, scale: float) -> Fraction:
 
 
 def discrete_cauchy(scale: Fraction) -> int:
-    """A whole number z with probability proportional to 1 / (scale^2 + z^2), exactly, for a scale of at
-    least 1.
+    """A whole number z with probability proportional to 1 / (scale^2 + z^2), exactly; scale >= 1.
 
     |z| is proposed uniformly below c = ceil(scale), with probability 1/2, or in one of the octaves
     [2^i c, 2^(i+1) c), with probability 2^-(i+2): so z has 1 / (2 c) or 1 / (4 c 4^i). It is kept with

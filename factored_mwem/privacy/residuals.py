@@ -1,5 +1,4 @@
-"""measure_residuals: what every small set of attributes adds to its subsets, measured at once; private counts
-are read here.
+"""measure_residuals: what small sets of attributes add to their subsets; private counts are read here.
 
 A subset's *residual* is the part of its marginal that no marginal over fewer of its attributes shows.
 Attribute subsets are bit masks here: bit i is the i-th attribute with more than one code. Source:
@@ -18,7 +17,8 @@ import numpy as np
 from factored_mwem.accounting.accountant import Charge, additive, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.privacy.counts import PrivateRows, Rows
+from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.rows import Rows
 from factored_mwem.privacy.session import NoiseScale, Session
 from factored_mwem.workload.residual_basis import Transform
 

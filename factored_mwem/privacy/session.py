@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,17 +23,12 @@ from factored_mwem.accounting.accountant import (
 )
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.backends.source import IN_MEMORY, Source, Spill
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.scoring import Answers
-from factored_mwem.privacy.counts import (
-    SCORE_CUTOFF,
-    PrivateAnswers,
-    PrivateRows,
-    Sealed,
-)
-from factored_mwem.privacy.distances import SCORE_GRID
-from factored_mwem.privacy.noise import Begun, Noise, for_tests
+from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.noise import Noise, NoisyThreshold
+from factored_mwem.privacy.rows import SCORE_CUTOFF, SCORE_GRID, Sealed
+from factored_mwem.tables.backends.source import IN_MEMORY, Source, Spill
 from factored_mwem.workload.candidates import Candidates
 
 Stage = Literal["select", "measure", "certify", "test"]
@@ -71,8 +66,7 @@ def marginal_noise(cost: Fraction, unit: Unit, composition: Composition) -> Nois
 @dataclass(frozen=True, slots=True, eq=False)
 class Eligible:
     """The candidates `which: int64[k]` of a round; `penalty: float64[k]`, the noise (records) expected of
-    measuring each; `weights: float64[k]` in (0, 1], how much an error counts, or None where all count the
-    same. Public.
+    measuring each; `weights: float64[k]` in (0, 1], how much an error counts (None: 1). Public.
     """
 
     which: np.ndarray
@@ -81,38 +75,6 @@ class Eligible:
 
     def __len__(self) -> int:
         return len(self.which)
-
-
-class Measurable(Protocol):
-    """What can be measured: sealed answers whose contents have `exact(what) -> int64[answer]`; what is said
-    about them is public.
-    """
-
-    def reveal(self) -> Any: ...
-
-    def sensitivity(self, what: Any, unit: Unit, composition: Composition) -> int: ...
-
-    def subject(self, what: Any) -> tuple[str, ...]: ...
-
-    def positions(self, what: Any) -> tuple[int, ...]: ...
-
-
-class Scored(Protocol):
-    """What can be chosen among: sealed answers whose contents have `scores(answers) -> int64[candidate]`."""
-
-    def reveal(self) -> Any: ...
-
-    def score_sensitivity(self, unit: Unit) -> int: ...
-
-
-class Tested(Protocol):
-    """What a test looks at: sealed answers whose contents have `gap(what, grains: int) -> int`, how far the
-    true answer lies from a public one, both in grains of SCORE_GRID a record (see `grains_of`).
-    """
-
-    def reveal(self) -> Any: ...
-
-    def sensitivity(self, what: Any, unit: Unit, composition: Composition) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,15 +102,14 @@ class SparseVector:
     charge: Charge
     sensitivity: int
     """The most that any score may change, in records."""
-    _begun: Begun = field(repr=False)
+    _begun: NoisyThreshold = field(repr=False)
     open: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
     """The accountant that pays, the unit protected, the noise, the sealed rows, and where their codes lie.
-    `select` and `measure` are here, `discover` and `measure_residuals` in files of their own; there is no
-    other way in.
+    `select` and `measure` are here, `discover` and `measure_residuals` elsewhere; there is no other way.
     """
 
     accountant: Accountant
@@ -157,12 +118,12 @@ class Session:
     _rows: PrivateRows | None = None
     spill: Spill = IN_MEMORY
 
-    def _unseal(self, sealed: Sealed | Measurable | Scored, charge: Charge) -> Any:
+    def _unseal(self, sealed: Sealed, charge: Charge) -> Any:
         """The private contents, once `charge` is paid: the one door. BudgetExceeded leaves it shut."""
         self.accountant.charge(charge)
         return sealed.reveal()
 
-    def _unseal_again(self, sealed: Tested, test: SparseVector) -> Any:
+    def _unseal_again(self, sealed: Sealed, test: SparseVector) -> Any:
         """The private contents for one more look of a test, which was paid for when it began."""
         check_paid(test, self.accountant)
         return sealed.reveal()
@@ -182,9 +143,7 @@ class Session:
         return replace(self, accountant=accountant)
 
     def recode(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> Session:
-        """The same session with its rows in another domain, of some of the columns: `codes[name]: int64[old
-        code]` are the new ones.
-        """
+        """The session with its rows in another domain, by new codes `codes[name]: int64[old code]`."""
         return replace(self, _rows=self.rows.recode(domain, codes))
 
     @property
@@ -210,13 +169,13 @@ class Session:
         """The noise of a marginal measured at `cost`: a public fact, nothing is spent."""
         return marginal_noise(cost, self.unit, self.composition)
 
-    def noise_of(self, sealed: PrivateRows | PrivateAnswers, what: Any, cost: Fraction) -> NoiseScale:
+    def noise_of(self, sealed: Sealed, what: Any, cost: Fraction) -> NoiseScale:
         """The noise with which `measure` would answer at `cost`: a public fact, nothing is spent."""
         return noise_for(cost, sealed.sensitivity(what, self.unit, self.composition), self.composition)
 
     def select(
         self,
-        sealed: Scored,
+        sealed: Sealed,
         answers: Answers | np.ndarray | None,
         eligible: Eligible,
         *,
@@ -240,14 +199,7 @@ class Session:
             scores = weighted(scores, eligible.weights)
         return int(eligible.which[self.noise.select(scores, scale=scale)])
 
-    def measure(
-        self,
-        sealed: Measurable,
-        what: Any,
-        *,
-        cost: Fraction,
-        stage: Stage = "measure",
-    ) -> Measurement:
+    def measure(self, sealed: Sealed, what: Any, *, cost: Fraction, stage: Stage = "measure") -> Measurement:
         """Discrete noise on every true answer. Of rows, `what` is the variables of a marginal (none: the
         number of rows); of answers, the number of a question; else see what is sealed. Cost: `cost`.
 
@@ -255,12 +207,12 @@ class Session:
         whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath,
         Steinke 2020.
         """
-        sensitivity = sealed.sensitivity(what, self.unit, self.composition)
+        query = sealed.query(what, self.unit)
+        sensitivity = query.sensitivity(self.composition)
         scale = noise_for(cost, sensitivity, self.composition)
-        charge = Charge(stage, additive(self.composition), sealed.subject(what), scale.value, sensitivity)
+        charge = Charge(stage, additive(self.composition), query.subject, scale.value, sensitivity)
         contents = self._unseal(sealed, charge)
-        about = sealed.positions(what)
-        return Measurement(about, self.noise.add(contents.exact(what), scale=scale.value), scale)
+        return Measurement(query.positions, self.noise.add(contents.exact(what), scale=scale.value), scale)
 
     def begin(self, sensitivity: int, *, cost: Fraction) -> SparseVector:
         """A test of queries whose answers move by at most `sensitivity` (records, L1). Cost: `cost`."""
@@ -268,13 +220,13 @@ class Session:
         scale = scale_for(mechanism, cost, sensitivity=grains)
         charge = Charge("test", mechanism, (), scale, grains)
         self.accountant.charge(charge)
-        return SparseVector(charge, sensitivity, for_tests(self.noise).begin(scale=scale))
+        return SparseVector(charge, sensitivity, self.noise.begin(scale=scale))
 
     def exceeds(
-        self, test: SparseVector, sealed: Tested, what: Any, *, answer: float, threshold: float
+        self, test: SparseVector, sealed: Sealed, what: Any, *, answer: float, threshold: float
     ) -> bool | None:
         """Whether the true answer to `what` lies further than `threshold` (records) from the model's
-        `answer`, as far as noise can tell; None where the noise on the threshold went with an attempt that
+        `answer`, as far as noise can tell; None if the noise on the threshold went with an attempt that
         died, and another test must be begun. After either of yes and None the test is over. Cost: none beside
         the test's own.
 
@@ -287,7 +239,7 @@ class Session:
         level = grains_of(threshold)
         contents = self._unseal_again(sealed, test)
         score = contents.gap(what, grains_of(answer)) - level
-        said = for_tests(self.noise).exceeds(score, test._begun, scale=scale_on_score(test.charge.scale))
+        said = self.noise.exceeds(score, test._begun, scale=scale_on_score(test.charge.scale))
         test.open = said is False
         return said
 
@@ -303,7 +255,7 @@ def grains_of(records: float) -> int:
 
 
 def check_paid(test: SparseVector, accountant: Accountant) -> None:
-    """AssertionError where a test is over, or was paid by somebody else."""
+    """AssertionError if a test is over, or was paid by somebody else."""
     if not test.open or not any(entry is test.charge for entry in accountant.entries):
         raise AssertionError("a test that is over, or was never paid for")
 

@@ -167,10 +167,7 @@ class Candidates:
 
 
 def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
-    """float64[row]: the sum of `value_of` over the components in each row of `ids`, each once.
-
-    Padding, -1, reads the last value.
-    """
+    """float64[row]: `value_of` summed over the components in each row of `ids`, each once; -1: the last."""
     ordered = np.sort(ids, axis=1)
     first = np.ones(ordered.shape, dtype=bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -232,7 +229,7 @@ def _inside(spans: Iterable[Span], domain: Domain) -> dict[tuple[int, ...], floa
 def _weights(
     attributes: int, top: int, listed: Sequence[tuple[int, ...]], inside: dict[tuple[int, ...], float]
 ) -> np.ndarray | None:
-    """float64[candidate] in (0, 1], the largest 1, or None where all are alike.
+    """float64[candidate] in (0, 1], the largest 1, or None if all are alike.
 
     A plain marginal, of at most `top` attributes, weighs 1 or more before that.
     """

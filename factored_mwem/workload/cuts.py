@@ -82,7 +82,7 @@ class RankOne:
     @classmethod
     def of(cls, first: Any, second: Any) -> RankOne:
         """From two vectors of numbers in [0, 1], one for each vertex, rounded to the grid."""
-        u, v = (np.asarray(given, dtype=np.float64) for given in (first, second))
+        u, v = (np.asarray(values, dtype=np.float64) for values in (first, second))
         if u.ndim != 1 or u.shape != v.shape or not all(np.all((w >= 0) & (w <= 1)) for w in (u, v)):
             raise InputError("a rank-1 query is two vectors with one number from 0 to 1 for each vertex")
         return cls(*(np.rint(w * UNITS).astype(np.int64) for w in (u, v)))

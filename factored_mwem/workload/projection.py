@@ -132,23 +132,21 @@ class Projection:
         return self.key_bits + self.row_bits
 
     @property
-    def _field(self) -> tuple[int, int, np.uint64]:
+    def _family(self) -> galois.Family:
         degree = max(1, self.degree)
-        return self.key_bits, degree, galois.modulus(degree)
+        return galois.Family(self.coefficients, self.key_bits, degree, galois.modulus(degree))
 
     def signs(self, keys: np.ndarray) -> np.ndarray:
         """int8[key, row]: the columns of `keys: uint64`, entry by entry: one hash value for each."""
         out = np.empty((len(keys), self.size), dtype=np.int8)
-        galois.signs_into(self.coefficients, keys, *self._field, out)
+        galois.signs_into(self._family, keys, out)
         return out
 
     def project(self, keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """int64[row]: the sum of the columns of `keys: uint64[key]`, each times its count (int64). Exact:
-        each record adds 1 or -1 to every row.
-        """
+        """int64[row]: the sum of the columns of `keys: uint64[key]` times their counts (int64); exact."""
         out = np.zeros(self.size, dtype=np.int64)
         if self.independence > QUADRATIC:
-            galois.sum_into(self.coefficients, keys, counts, *self._field, out)
+            galois.sum_into(self._family, keys, counts, out)
             return out
         signs, places = self._split(keys)
         table = np.zeros(1 << self.row_bits, dtype=np.int64)
@@ -156,9 +154,9 @@ class Projection:
         walsh(table)
         return table[: self.size] * self._base()
 
-    def reader(self, values: np.ndarray) -> Reader:
+    def reader(self, values: np.ndarray) -> ProjectionReader:
         """What answers keys by `values: int64[row]`."""
-        return Reader(self, values)
+        return ProjectionReader(self, values)
 
     def _base(self) -> np.ndarray:
         """int64[row]: the signs of key 0."""
@@ -166,15 +164,14 @@ class Projection:
 
     def _split(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(int64 signs, int64 places) of columns: see `galois.split_into`."""
-        key_bits, degree, low = self._field
         forms = np.zeros(self.row_bits, dtype=np.uint64)
-        galois.forms_into(self.coefficients, key_bits, self.row_bits, degree, low, forms)
+        galois.forms_into(self._family, self.row_bits, forms)
         signs, places = np.empty(len(keys), dtype=np.int8), np.empty(len(keys), dtype=np.int64)
-        galois.split_into(self.coefficients, keys, forms, key_bits, degree, low, signs, places)
+        galois.split_into(self._family, keys, forms, signs, places)
         return signs.astype(np.int64), places
 
 
-class Reader:
+class ProjectionReader:
     """Sums of a vector times columns, for any keys, one by one: the vector is transformed once."""
 
     def __init__(self, projection: Projection, values: np.ndarray) -> None:
@@ -192,7 +189,7 @@ class Reader:
             signs, places = self.projection._split(keys)
             return signs * self._table[places]
         out = np.empty(len(keys))
-        galois.weighted_sums(self.projection.coefficients, keys, *self.projection._field, self._values, out)
+        galois.weighted_sums(self.projection._family, keys, self._values, out)
         return out
 
 
@@ -206,7 +203,7 @@ class Stack:
     """
 
     def __init__(self, parts: Sequence[Projection]) -> None:
-        """ValueError where the parts are not alike, or are too much work together."""
+        """Raises ValueError if the parts are not alike, or are too much work together."""
         self.parts = tuple(parts)
         self.size = sum(part.size for part in self.parts)
         alike = {(part.size, part.independence, part.key_bits) for part in self.parts}
@@ -243,9 +240,9 @@ class Stack:
 class StackReader:
     """Sums over the blocks of a stack."""
 
-    def __init__(self, readers: Sequence[Reader]) -> None:
+    def __init__(self, readers: Sequence[ProjectionReader]) -> None:
         self.readers = readers
 
     def sums(self, keys: np.ndarray) -> np.ndarray:
-        """float64[key]: see `Reader`."""
+        """float64[key]: see `ProjectionReader`."""
         return np.sum([reader.sums(keys) for reader in self.readers], axis=0)

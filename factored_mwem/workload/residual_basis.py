@@ -23,10 +23,7 @@ def question(size: int, *, gaussian: bool) -> np.ndarray:
 
 
 class Transform:
-    """The answers of all subsets of at most `order` attributes at once, and the transpose.
-
-    Linear in a table, attribute after attribute.
-    """
+    """The answers of all subsets of at most `order` attributes at once, and the transpose: linear."""
 
     def __init__(self, shape: Sequence[int], order: int, *, gaussian: bool) -> None:
         self.shape, self.order = tuple(k for k in shape if k > 1), order
@@ -34,13 +31,11 @@ class Transform:
         blocks = [np.zeros(1, dtype=np.int64)] + [np.zeros(0, dtype=np.int64)] * order
         self._rows = [[len(b) for b in blocks]]
         for i, q in enumerate(self._questions):
-            asked = [np.repeat(b | 1 << i, len(q)) for b in blocks]
-            blocks = [blocks[0]] + [np.concatenate([blocks[c], asked[c - 1]]) for c in range(1, order + 1)]
+            finer = [np.repeat(b | 1 << i, len(q)) for b in blocks]
+            blocks = [blocks[0]] + [np.concatenate([blocks[c], finer[c - 1]]) for c in range(1, order + 1)]
             self._rows.append([len(b) for b in blocks])
         self.masks = np.concatenate(blocks)
-        """int64[answer]: the subset that each answer belongs to; those of one subset are row-major over its
-        attributes.
-        """
+        """int64[answer]: each one's subset; those of one subset are row-major over its attributes."""
 
     def forward(self, table: np.ndarray) -> np.ndarray:
         """The answers for `table` (row-major over all attributes), of its dtype: exact for int64."""
@@ -78,15 +73,15 @@ class Transform:
                 if c == self.order or not kept:
                     out[:] = summed[:, None]
                 else:
-                    asked = blocks[c + 1][rows[c + 1] :].reshape(kept, len(q), rest)
+                    part = blocks[c + 1][rows[c + 1] :].reshape(kept, len(q), rest)
                     if k == 2:
-                        np.add(summed, asked[:, 0], out=out[:, 0])
-                        np.subtract(summed, asked[:, 0], out=out[:, 1])
+                        np.add(summed, part[:, 0], out=out[:, 0])
+                        np.subtract(summed, part[:, 0], out=out[:, 1])
                     elif q[0, 1]:
-                        np.multiply(asked, k, out=out)
-                        out += (summed - asked.sum(axis=1))[:, None]
+                        np.multiply(part, k, out=out)
+                        out += (summed - part.sum(axis=1))[:, None]
                     else:
-                        np.add(asked, summed[:, None], out=out)
+                        np.add(part, summed[:, None], out=out)
                 old.append(out.reshape(kept, k * rest))
             blocks = old
         return blocks[0][0]

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, Valida
 
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import complaint, read_text
+from factored_mwem.files.files import complaint, read_text
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.queries.base import QueryRequest, Span, made
@@ -31,15 +31,11 @@ MAX_CANDIDATES = 20_000_000
 MAX_INDEX = 10**8
 """And more members of all of them together, each listed as wide as the widest."""
 MAX_LISTED = 2**24
-"""Members of the marginals that are listed one by one: those named, and what the query kinds need.
-One of 20 attributes has 10 million.
-"""
+"""Marginals listed one by one: those named, and those of query kinds. Of 20 attributes: 10 million."""
 MAX_ATTRIBUTES = 20
 """Of a marginal that is named: all that is inside it is listed."""
 MAX_TOML_BYTES, MAX_KEY_PARTS = 2**20, 64
-"""Bytes of a TOML file and parts of a key in it: the time that the parser takes grows with the square of the
-parts.
-"""
+"""Bytes of a TOML file, and parts of a key: the parser's time grows with the square of the parts."""
 _TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % MAX_KEY_PARTS)  # noqa: UP031 - braces
 
 _SHORT = Repr()
@@ -149,7 +145,7 @@ class Workload:
         return (
             cls(spec.marginals)
             + cls.of(spec.cliques)
-            + cls(asked=tuple(asked for name in KINDS for asked in getattr(spec, name)))
+            + cls(asked=tuple(request for name in KINDS for request in getattr(spec, name)))
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,7 +172,7 @@ class Workload:
     def columns(self) -> frozenset[str]:
         """The columns that it names."""
         return frozenset(
-            name for clique in (*self.named, *(asked.names for asked in self.asked)) for name in clique
+            name for clique in (*self.named, *(request.names for request in self.asked)) for name in clique
         )
 
     def candidates(self, domain: Domain) -> Candidates:
@@ -184,24 +180,24 @@ class Workload:
         are modelled, for what follows from them adds nothing.
         """
         self.check(domain.names)
-        asked = [Span(clique, len(clique)) for clique in self.named]
-        asked += [span for request in self.asked for span in request.spans(domain)]
-        spans = [_modelled(span, domain) if domain.derived else span for span in asked]
+        spans_asked = [Span(clique, len(clique)) for clique in self.named]
+        spans_asked += [span for request in self.asked for span in request.spans(domain)]
+        spans = [_modelled(span, domain) if domain.derived else span for span in spans_asked]
         modelled = domain.modelled
         return Candidates.of(modelled, min(max(self.orders, default=0), len(modelled)), spans)
 
     def check(self, names: Sequence[str]) -> None:
-        """InputError or ResourceError where the workload does not fit attributes of these names."""
+        """Raises InputError or ResourceError if the workload does not fit attributes of these names."""
         if not self.orders and not self.named and not self.asked:
             flags = ", ".join(f"--{kind.option}" for kind in KINDS.values())
             raise InputError(f"the workload is empty; give --marginals K, {flags} or a workload file")
         for order in self.orders:
             if order > len(names):
                 raise InputError(f"--marginals {order}: the table has only {len(names)} attributes")
-        for asked in self.asked:
-            asked.check(len(names))
+        for request in self.asked:
+            request.check(len(names))
         known = set(names)
-        for clique in (*self.named, *(asked.names for asked in self.asked)):
+        for clique in (*self.named, *(request.names for request in self.asked)):
             if len(clique) > MAX_ATTRIBUTES and clique in self.named:
                 what = f"too many parts; {MAX_ATTRIBUTES} is the most"
                 raise InputError(f"a marginal of {len(clique)} attributes has {what}")
@@ -211,12 +207,14 @@ class Workload:
         self._check_size(len(names))
 
     def check_kinds(self, kinds: Mapping[str, str]) -> None:
-        """InputError for what cannot be asked of columns of these kinds (types of attributes, by name)."""
+        """Raises InputError for what cannot be asked of columns of these kinds (types of attributes, by
+        name).
+        """
         for request in self.asked:
             request.check_kinds(kinds)
 
     def _check_size(self, attributes: int) -> None:
-        """ResourceError where there are too many candidates to list, from their numbers alone."""
+        """Raises ResourceError if there are too many candidates to list, from their numbers alone."""
         top = max(self.orders, default=0)
         inside = [(1, len(clique), len(clique)) for clique in self.named]
         inside += [request.breadth(attributes) for request in self.asked]
@@ -252,7 +250,7 @@ def _modelled(span: Span, domain: Domain) -> Span:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """A TOML file; ValueError where it is none, or takes too long to read."""
+    """A TOML file; raises ValueError if it is none, or takes too long to read."""
     if len(text) > MAX_TOML_BYTES:
         raise ValueError(f"it is larger than {MAX_TOML_BYTES >> 20} MB")
     if _TOO_DEEP.search(text):

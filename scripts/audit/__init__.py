@@ -1,8 +1,7 @@
-"""A statistical audit of the package's privacy claims: what each stage charges, and what a whole release
-promises, against lower bounds.
+"""Two audits of the package's privacy claims, statistical (`command`) and by replayed neighbours (`verify`).
 
-Modules, in reading order: `bounds` (from counts of an event to a lower bound), `events` (which event),
-`draws` (adapters that see or dictate the noise), `check` (many runs on two neighbouring tables), `stages`,
-`discovery`, `releases`, `resume` (the checks), `exact` (tiny domains, enumerated), `plants` (the bugs that
-must be caught), `report`.
+Modules, in reading order: `bounds` (from an event to a lower bound), `draws` (adapters that see or dictate
+the noise), `check` (many runs on two neighbouring tables), `stages`, `discovery`, `releases`, `resume` (the
+checks), `exact` (tiny domains, enumerated), `matrix` (what is verified), `plants` (the bugs that must be
+caught), `bulk` (processes and printing).
 """

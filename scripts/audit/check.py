@@ -8,13 +8,13 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from audit.draws import SURE, Call, Mismatch, Script, Witness, log_ratio, simulated
-from audit.events import Features, bound_of, judge, search
+from audit.bounds import bound_of, judge, search
+from audit.draws import SURE, Call, Mismatch, Script, Witness, ideal, log_ratio, simulated
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
@@ -29,10 +29,7 @@ WIDEST = 8
 FORESEEN = 40_000
 """Simulated runs behind a stated power."""
 HALVED = 0.5
-
-Make = Callable[[Composition], Noise]
-real: Make = lru_cache(OpenDPNoise)
-"""The package's own noise; it holds no state, so that all runs may share it."""
+UNIT = {Composition.PURE: "epsilon", Composition.ZCDP: "rho"}
 
 
 @dataclass(slots=True)
@@ -47,9 +44,6 @@ class Seen:
     public: Any = None
 
 
-Play = Callable[[int, Noise], Seen]
-
-
 @dataclass(frozen=True)
 class Check:
     """`play(world, noise)` runs the part once on table 0 or 1. `fixed`: what reaches the noise is the same in
@@ -62,7 +56,7 @@ class Check:
     name: str
     composition: Composition
     unit: str
-    play: Play
+    play: Callable[[int, Noise], Seen]
     fixed: bool = True
     share: float = 1.0
     whole: bool = False
@@ -91,9 +85,7 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the claim: no event beyond it, no answer off the grid of
-        integers.
-        """
+        """Whether nothing speaks against the claim: no event beyond it, all answers integers."""
         return self.bound <= self.claimed * (1 + 1e-9) and not self.off_grid
 
     @property
@@ -102,34 +94,57 @@ class Finding:
         return self.halved > self.claimed
 
 
-def run(check: Check, runs: int, failure: float, *, make: Make = real, power: bool = True) -> Finding:
+def name_of(what: str, composition: Composition, unit: Unit) -> str:
+    return f"{what}: {composition.value}, {unit.neighbours.value}, k={unit.contributions}"
+
+
+def stage(
+    what: str,
+    budget: Budget,
+    unit: Unit,
+    worlds: Sequence[Any],
+    act: Callable[[Any, Session], Any],
+    **more: Any,
+) -> Check:
+    """A check of one stage, each run under a ledger of its own: `act(table, session)` gives what comes out,
+    by name or as the only array.
+    """
+
+    def play(world: int, noise: Noise) -> Seen:
+        ledger = Accountant(budget)
+        answer = act(worlds[world], Session(ledger, unit, noise))
+        facts = answer if isinstance(answer, dict) else {"noisy": answer}
+        return Seen(lambda: facts_of(facts), float(ledger.spent), float(ledger.spent_delta))
+
+    composition = budget.composition
+    return Check(name_of(what, composition, unit), composition, UNIT[composition], play, **more)
+
+
+def run(check: Check, runs: int, failure: float, *, power: bool = True) -> Finding:
     """`runs` runs, half of them on each table; `failure`: most probability of a bound that is too high.
-    `make` makes the noise of every run.
 
     Without `power` nothing is foreseen: a planted bug is there to be found.
     """
     started = time.perf_counter()
-    sides = [list(gather(check, world, runs // 2, make)) for world in (0, 1)]
+    sides = [list(gather(check, world, runs // 2)) for world in (0, 1)]
     claimed, delta = (
-        max(getattr(seen, what) for seen, _ in sides[0] + sides[1]) for what in ("charged", "delta")
+        max(getattr(seen, what) for side in sides for seen, _ in side) for what in ("charged", "delta")
     )
-    first, second = features(*([facts for _, facts in side] for side in sides))
-    (seek_one, judge_one), (seek_two, judge_two) = first.halves(), second.halves()
-    event = search(seek_one, seek_two, check.unit, delta, failure)
-    bound = judge(event, judge_one, judge_two, check.unit, delta, failure)
+    facts = pd.DataFrame([facts for side in sides for _, facts in side], dtype=float)
+    quarters = [facts[at : at + runs // 4] for at in range(0, len(facts), runs // 4)]
+    event = search(quarters[0], quarters[2], check.unit, delta, failure)
+    bound = judge(event, quarters[1], quarters[3], check.unit, delta, failure)
     off = sum("off grid" in facts for side in sides for _, facts in side)
-    honest, halved = (
-        (foreseen(check, len(judge_one.values), delta, failure, factor) for factor in (1.0, HALVED))
-        if power
-        else (0.0, 0.0)
-    )
+    expected = dict.fromkeys((1.0, HALVED), 0.0)
+    if power:
+        expected = {f: foreseen(check, len(quarters[1]), delta, failure, f) for f in expected}
     return Finding(
-        check.name, check.unit, claimed, delta, bound, honest, halved, runs // 2 * 2, str(event), off,
+        check.name, check.unit, claimed, delta, bound, *expected.values(), runs // 2 * 2, str(event), off,
         check.whole, time.perf_counter() - started, check.note,
     )  # fmt: skip
 
 
-def gather(check: Check, world: int, runs: int, make: Make) -> Iterator[tuple[Seen, dict[str, float]]]:
+def gather(check: Check, world: int, runs: int) -> Iterator[tuple[Seen, dict[str, float]]]:
     """Runs on one table and what an event can be about: all that was seen, and the log likelihood ratio of
     the draws, table 1 against table 0.
 
@@ -138,7 +153,7 @@ def gather(check: Check, world: int, runs: int, make: Make) -> Iterator[tuple[Se
     """
     sign, twin = 1 if world == 0 else -1, None
     for _ in range(runs):
-        witness = Witness(make(check.composition))
+        witness = Witness(OpenDPNoise(check.composition))
         seen = check.play(world, witness)
         if twin is None or not check.fixed:
             twin = shadow(check, 1 - world, witness.calls, seen.public)
@@ -160,17 +175,6 @@ def shadow(check: Check, world: int, calls: Sequence[Call], public: Any) -> list
     return witness.calls if seen.public == public else None
 
 
-def features(*sides: Sequence[dict[str, float]]) -> list[Features]:
-    """The facts of all runs as tables with the same columns."""
-    names = tuple(dict.fromkeys(name for side in sides for facts in side[:50] for name in facts))
-    return [
-        Features(
-            names, np.array([[facts.get(name, np.nan) for name in names] for facts in side], dtype=np.float64)
-        )
-        for side in sides
-    ]
-
-
 def foreseen(check: Check, runs: int, delta: float, failure: float, factor: float) -> float:
     """The bound to expect from thresholds of the log ratio, with noise of `factor` times the claimed scale
     and `runs` runs on each table.
@@ -178,7 +182,7 @@ def foreseen(check: Check, runs: int, delta: float, failure: float, factor: floa
     Simulated along the path of one run: where a mechanism adapts, other paths may show a little more or less.
     """
     rng = np.random.default_rng(7)
-    witness = Witness(Ideal(check.composition, rng))
+    witness = Witness(ideal(check.composition, rng))
     seen, ours = check.play(0, witness), witness.calls
     theirs = shadow(check, 1, ours, seen.public)
     if theirs is None:
@@ -187,51 +191,17 @@ def foreseen(check: Check, runs: int, delta: float, failure: float, factor: floa
     other = np.sort(-simulated(theirs, ours, check.composition, factor, rng, FORESEEN))
     values = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, 200)))
     counts = [runs / FORESEEN * (FORESEEN - np.searchsorted(side, values - 1e-9)) for side in (one, other)]
-    forward = bound_of(counts[1], counts[0], (runs, runs), check.unit, delta, failure)
-    backward = bound_of(runs - counts[0], runs - counts[1], (runs, runs), check.unit, delta, failure)
+    forward = bound_of(counts[1], runs, counts[0], runs, check.unit, delta, failure)
+    backward = bound_of(runs - counts[0], runs, runs - counts[1], runs, check.unit, delta, failure)
     return float(max(forward.max(), backward.max()))
 
 
-class Ideal:
-    """Noise as claimed, near enough to foresee by: drawn by numpy."""
-
-    def __init__(self, composition: Composition, rng: np.random.Generator) -> None:
-        self.composition, self._rng = composition, rng
-
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        noise = (
-            self._rng.gumbel(size=len(scores))
-            if self.composition is Composition.ZCDP
-            else self._rng.exponential(size=len(scores))
-        )
-        return int(np.argmax(scores + noise * scale))
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        noise = self._rng.normal if self.composition is Composition.ZCDP else self._rng.laplace
-        return values + np.rint(noise(scale=scale, size=len(values))).astype(np.int64)
-
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        noisy = {key: count + round(self._rng.normal(scale=scale)) for key, count in counts.items()}
-        return {key: count for key, count in noisy.items() if count >= threshold}
-
-
-def stage(act: Callable[[int, Session], dict[str, Any]], unit: Unit, budget: Budget) -> Play:
-    """A run of one stage under a ledger of its own: `act(world, session)` gives what comes out, by name."""
-
-    def play(world: int, noise: Noise) -> Seen:
-        ledger = Accountant(budget)
-        found = act(world, Session(ledger, unit, noise))
-        return Seen(lambda: facts_of(found), float(ledger.spent), float(ledger.spent_delta))
-
-    return play
-
-
-def facts_of(found: dict[str, Any]) -> dict[str, float]:
+def facts_of(answers: dict[str, Any]) -> dict[str, float]:
     """Numbers that an event can be about: every cell and its lowest bit, text as a code for it, and what is
     no integer where one was claimed.
     """
     facts: dict[str, float] = {}
-    for name, value in found.items():
+    for name, value in answers.items():
         if isinstance(value, str):
             facts[name] = float(zlib.crc32(value.encode()))
         elif not isinstance(value, np.ndarray):
@@ -245,15 +215,11 @@ def _cells(name: str, values: np.ndarray) -> dict[str, float]:
     """The cells of noisy counts; of floats, too, what lies below the 2^-53 that a sum with a count near 1 can
     hold.
     """
-    found = {f"{name}[{i}]": float(value) for i, value in enumerate(values[:WIDEST].tolist())}
-    if values.dtype.kind == "i":
-        found |= {
-            f"low bit of {name}[{i}]": float(value & 1) for i, value in enumerate(values[:WIDEST].tolist())
-        }
-    else:
-        found |= {
-            f"bits of {name}[{i}] below 2^-53": float(value * 2.0**53 % 1 > 0)
-            for i, value in enumerate(values[:WIDEST].tolist())
-        }
-        found["off grid"] = 1.0
-    return found
+    facts, whole = dict[str, float](), values.dtype.kind == "i"
+    for i, value in enumerate(values[:WIDEST].tolist()):
+        facts[f"{name}[{i}]"] = float(value)
+        if whole:
+            facts[f"low bit of {name}[{i}]"] = float(value & 1)
+        else:
+            facts[f"bits of {name}[{i}] below 2^-53"] = float(value * 2.0**53 % 1 > 0)
+    return facts if whole else {**facts, "off grid": 1.0}

@@ -16,23 +16,20 @@ than 10^-6, all checks together. Exit code 1 where a bound exceeds a claim, or a
 
 from __future__ import annotations
 
-import argparse
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 
-from audit import report
+from audit.bulk import options_of, show, spread
 from audit.check import FAILURE, Check, Finding, run
 from audit.discovery import discovery_checks
 from audit.exact import exact_checks
-from audit.graphs import graph_checks
-from audit.plants import PLANTS
+from audit.plants import AUDITED
 from audit.releases import release_checks
 from audit.resume import resume_checks
-from audit.sketches import sketch_checks
 from audit.stages import stage_checks
 
 FULL = {"stage": 37_000, "release": 2_000}
@@ -53,24 +50,24 @@ QUICKLY = (
     "release tree, ranges: epsilon 2, add-remove, k=1",
 )
 """Checks of a quick audit: one of each stage."""
+HEAD = ("check", "claimed", "lower bound", "if honest", "if noise halved", "runs", "verdict")
+PLANTED = ("bug", "found by", "claimed", "lower bound", "runs", "caught")
+WIDTHS = {HEAD: (68, 22, 12, 10, 16, 7, 12), PLANTED: (48, 70, 22, 30, 7, 10)}
+LEGEND = f"""A claim is the rho or epsilon that the ledger charged (with the delta beside it), or what the \
+manifest of a release states. A lower bound is what an event showed on runs that it was not chosen by. 'if \
+honest' and 'if noise halved' were computed beforehand: the bounds to expect in as many runs from the \
+mechanism as claimed, and with noise at half scale. A check is weak where the latter is not above the claim. \
+All bounds hold together with probability 1 - {FAILURE:g}."""
 
 Job = Callable[[], Finding]
+Caught = Sequence[tuple[str, Finding]]
 
 
 @cache
 def checks() -> dict[str, Check]:
     """All checks by runs, by name."""
-    return {
-        check.name: check
-        for check in (
-            *stage_checks(),
-            *graph_checks(),
-            *sketch_checks(),
-            *discovery_checks(),
-            *release_checks(),
-            *resume_checks(),
-        )
-    }
+    rooms = (stage_checks, discovery_checks, release_checks, resume_checks)
+    return {check.name: check for room in rooms for check in room()}
 
 
 def find(name: str, *, runs: int, failure: float) -> Finding:
@@ -83,9 +80,9 @@ def find_planted(bug: str, name: str, *, runs: int, failure: float) -> Finding:
     """One check with a bug in the package; its tables are made before, for a bug may change who counts as a
     neighbour.
     """
-    check, plant = checks()[name], next(plant for plant in PLANTS if plant.name == bug)
-    with plant.plant() as make:
-        return run(check, runs, failure, make=make, power=False)
+    check = checks()[name]
+    with next(plant for plant in AUDITED if plant.name == bug).plant():
+        return run(check, runs, failure, power=False)
 
 
 def runs_of(check: Check, runs: dict[str, int]) -> int:
@@ -97,83 +94,90 @@ def tasks(mode: dict[str, int], only: str, *, bugs_alone: bool) -> tuple[list[Jo
     """(checks, bugs with a check that must find them) to run, each with its part of the probability of a
     false alarm.
     """
-    names = (
-        []
-        if bugs_alone
-        else [n for n in (*exact_checks(), *checks()) if only in n and (mode is FULL or n in QUICKLY or only)]
-    )
+    every = () if bugs_alone else (*exact_checks(), *checks())
+    names = [n for n in every if only in n and (mode is FULL or n in QUICKLY or only)]
     failure = FAILURE / (len(names) or len(checks()))
-    planted = [
-        (p.name, name, runs)
-        for p in PLANTS
-        for name, runs in (p.checks if mode is FULL else p.checks[:1])
-        if only in p.name or only in name
-    ]
-    honest = [
-        partial(find, name, runs=runs_of(checks()[name], mode) if name in checks() else 0, failure=failure)
-        for name in names
-    ]
+    runs = {name: runs_of(check, mode) for name, check in checks().items()}
+    honest = [partial(find, name, runs=runs.get(name, 0), failure=failure) for name in names]
     return honest, [
-        (bug, partial(find_planted, bug, name, runs=runs, failure=failure)) for bug, name, runs in planted
+        (plant.name, partial(find_planted, plant.name, name, runs=some, failure=failure))
+        for plant in AUDITED
+        for name, some in (plant.checks if mode is FULL else plant.checks[:1])
+        if only in plant.name or only in name
     ]
 
 
-def results(jobs: list[Job], processes: int) -> Iterator[Finding]:
-    """The findings in order, as they come."""
-    if processes == 1:
-        yield from map(_call, jobs)
-        return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_call, jobs)
+def row(f: Finding) -> tuple[str, ...]:
+    numbers = (number(f.bound), number(f.honest), number(f.halved), f"{f.runs:,}" if f.runs else "exact")
+    return f.check, claim(f), *numbers, "FAILS" if not f.holds else "holds" if f.sees else "holds (weak)"
+
+
+def planted_row(name: str, f: Finding) -> tuple[str, ...]:
+    bound = number(f.bound) + (f", {f.off_grid:,} off the grid" if f.off_grid else "")
+    return name, f.check, claim(f), bound, f"{f.runs:,}", "NOT CAUGHT" if f.holds else "caught"
+
+
+def claim(f: Finding) -> str:
+    return f"{f.unit} {number(f.claimed)}" + (f", delta {f.delta:.2g}" if f.delta else "")
+
+
+def number(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.0005 or value == 0 else f"{value:.1e}"
+
+
+def summary(findings: Sequence[Finding], planted: Caught) -> str:
+    """Runs, and what went wrong."""
+    stages, whole = (sum(f.runs for f in findings if f.whole is whole) for whole in (False, True))
+    took, bugs = (sum(f.seconds for f in some) for some in (findings, [f for _, f in planted]))
+    lines = [f"{stages:,} stage runs, {whole:,} whole releases; {took:.0f} s, bugs {bugs:.0f} s"]
+    lines += [f"FAILS: {f.check}" for f in findings if not f.holds]
+    return "\n".join(lines + [f"NOT CAUGHT: {name}" for name, f in planted if f.holds])
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def write(folder: Path, mode: str, findings: Sequence[Finding], planted: Caught) -> None:
+    """audit.md and audit.json, into a folder that is made where there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    notes = "\n".join(f"- {f.check}: {f.note}" for f in findings if f.note)
+    parts = [f"# Privacy audit ({mode})", LEGEND, markdown(HEAD, [row(f) for f in findings]), notes]
+    if planted:
+        rows = [planted_row(name, f) for name, f in planted]
+        parts += ["## Planted bugs", markdown(PLANTED, rows)]
+    (folder / "audit.md").write_text(
+        "\n\n".join([*parts, summary(findings, planted)]) + "\n", encoding="utf-8"
+    )
+    facts = {
+        "mode": mode,
+        "failure": FAILURE,
+        "checks": [asdict(f) | {"holds": f.holds, "sees_half_noise": f.sees} for f in findings],
+        "bugs": [{"bug": name, "caught": not f.holds} | asdict(f) for name, f in planted],
+    }
+    (folder / "audit.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = options_of(__doc__, "checks and bugs")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="the default")
+    size.add_argument("--full", action="store_true")
+    parser.add_argument("-o", dest="folder", type=Path, help="also write audit.md and audit.json there")
+    options = parser.parse_args(arguments)
+    honest, planted = tasks(FULL if options.full else QUICK, options.only, bugs_alone=options.bugs)
+    bugs = [bug for bug, _ in planted]
+    with spread(options.processes) as apply:
+        results = iter(apply(_call, honest + [job for _, job in planted]))
+        findings = show(HEAD, WIDTHS[HEAD], itertools.islice(results, len(honest)), row)
+        caught = show(
+            PLANTED, WIDTHS[PLANTED], zip(bugs, results, strict=True), lambda pair: planted_row(*pair)
+        )
+    print(summary(findings, caught))
+    if options.folder is not None:
+        write(options.folder, "full" if options.full else "quick", findings, caught)
+    return int(any(not f.holds for f in findings) or any(f.holds for _, f in caught))
 
 
 def _call(job: Job) -> Finding:
     return job()
-
-
-def show(head: tuple[str, ...], rows: Iterator[tuple[str, ...]], widths: tuple[int, ...]) -> None:
-    """A table, line by line as its rows come."""
-    for cells in itertools.chain([head], rows):
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip(),
-            flush=True,
-        )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="the default")
-    size.add_argument("--full", action="store_true")
-    parser.add_argument("--only", default="", metavar="NAME", help="checks and bugs whose names hold this")
-    parser.add_argument("--bugs", action="store_true", help="the planted bugs alone")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("-o", dest="folder", type=Path, help="also write audit.md and audit.json there")
-    options = parser.parse_args(arguments)
-    honest, planted = tasks(FULL if options.full else QUICK, options.only, bugs_alone=options.bugs)
-    found = results(honest + [job for _, job in planted], max(options.processes, 1))
-    findings: list[Finding] = []
-    caught: list[tuple[str, Finding]] = []
-
-    def checked() -> Iterator[tuple[str, ...]]:
-        for finding in itertools.islice(found, len(honest)):
-            findings.append(finding)
-            yield report.row(finding)
-
-    def bugs() -> Iterator[tuple[str, ...]]:
-        for (bug, _), finding in zip(planted, found, strict=True):
-            caught.append((bug, finding))
-            yield report.planted_row(bug, finding)
-
-    if honest:
-        show(report.HEAD, checked(), (68, 22, 12, 10, 16, 7, 12))
-        print()
-    if planted:
-        show(report.PLANTED, bugs(), (48, 70, 22, 30, 7, 10))
-        print()
-    print(report.summary(findings, caught))
-    if options.folder is not None:
-        report.write(options.folder, "full" if options.full else "quick", findings, caught)
-    return int(any(not f.holds for f in findings) or any(f.holds for _, f in caught))

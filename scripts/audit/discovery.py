@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from audit.check import Check, stage
-from audit.stages import ADD_REMOVE, REPLACE, ZCDP, name_of
+from audit.stages import ONE, REPLACE, SWAP_TWO, TWO, ZCDP
 from factored_mwem.accounting.accountant import Budget, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.grids import CLEAR, coarse_grid
 from factored_mwem.privacy import discover
-from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.kinds import KINDS
-from factored_mwem.tables.profile import profile
-from factored_mwem.tables.source import open_table
+from factored_mwem.tables.codes.kinds import KINDS
+from factored_mwem.tables.codes.profile import profile
+from factored_mwem.tables.inputs.source import open_table
 
 RHO = Fraction(1)
 DELTA = Fraction(1, 10**6)
@@ -29,30 +29,20 @@ WIDE = Fraction(1, 5)
 """A delta that can be seen: what a value of one person's alone may be kept with."""
 STEEP = Fraction(1, 20)
 """The rho beside it, small, so that the discrete threshold comes close to its delta."""
-
-
-def sealed(values: Sequence[Any]) -> Sealed:
-    """The private profile of a column."""
-    return Sealed(profile(open_table(pa.table({"x": list(values)})), ["x"])["x"])
+Pair = tuple[Sequence[Any], Sequence[Any]]
 
 
 def reading(
-    what: str,
-    unit: Unit,
-    pair: Sequence[Sequence[Any]],
-    read: Callable[[Sealed, Session], dict[str, Any]],
-    **more: Any,
+    what: str, unit: Unit, pair: Pair, read: Callable[[Sealed, Session], dict[str, Any]], **more: Any
 ) -> Check:
-    """A check of one reading of the columns in `pair`."""
-    rho, delta = more.pop("rho", RHO), more.pop("delta", DELTA)
-    profiles = [sealed(values) for values in pair]
-    play = stage(
-        lambda world, session: read(profiles[world], session), unit, Budget(1.0, 1e-6, ZCDP, rho, delta)
-    )
-    return Check(name_of(f"discover {what}", ZCDP, unit), ZCDP, "rho", play, **more)
+    """A check of one reading of the private profiles of the columns in `pair`."""
+    budget = Budget(1.0, 1e-6, ZCDP, more.pop("rho", RHO), more.pop("delta", DELTA))
+    tables = [open_table(pa.table({"x": list(values)})) for values in pair]
+    profiles = [Sealed(profile(table, ["x"])["x"]) for table in tables]
+    return stage(f"discover {what}", budget, unit, profiles, read, **more)
 
 
-def pair_of(unit: Unit, value: Any, other: Any, count: int) -> tuple[list[Any], list[Any]]:
+def pair_of(unit: Unit, value: Any, other: Any, count: int) -> Pair:
     """`count` rows of `value`, and k more: they come, or go there from `other`."""
     k, rest = unit.contributions, [other] * 3
     return [value] * count + rest + [other] * (k * (unit.neighbours is REPLACE)), [value] * (count + k) + rest
@@ -68,27 +58,23 @@ def votes(unit: Unit) -> Check:
     return reading("votes", unit, pair_of(unit, "7", "text", 4), read)
 
 
-def reader(column: Sealed, session: Session, kind: str, **known: Any) -> discover.Reader:
+def reader(column: Sealed, session: Session, kind: str, **known: Any) -> discover.ColumnDiscovery:
     """The readings after a vote that said `kind`."""
-    found = discover.Found(pa.field("x", pa.string()), kind, 100.0, 100.0, numbers=100.0, **known)
-    return discover.Reader(session, column, found)
+    voted = discover.FoundColumn(pa.field("x", pa.string()), kind, 100.0, 100.0, numbers=100.0, **known)
+    return discover.ColumnDiscovery(session, column, voted)
 
 
 def popular(unit: Unit, what: str, kind: str, value: str, other: str) -> Check:
     """A value whose count comes up to the threshold, above what is taken off all counts; under replace
     another's falls below it.
     """
-    k = unit.contributions
-    enough = threshold_of(unit, RHO, DELTA)
-    beside = enough - k if unit.neighbours is REPLACE else 0
-    pair = (
-        [value] * (enough - k) + [other] * (beside and enough),
-        [value] * enough + [other] * beside,
-    )
+    k, enough = unit.contributions, threshold_of(unit, RHO, DELTA)
+    before, after = (enough, enough - k) if unit.neighbours is REPLACE else (0, 0)
+    pair = [value] * (enough - k) + [other] * before, [value] * enough + [other] * after
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
-        found = reader(column, session, kind).popular(RHO, DELTA)
-        kept = {str(v): n for v, n in (found.values | found.texts).items()}
+        learnt = reader(column, session, kind).popular(RHO, DELTA)
+        kept = {str(v): n for v, n in (learnt.values | learnt.texts).items()}
         return {"kept": ",".join(sorted(kept)), "most": max(kept.values(), default=0)}
 
     return reading(f"popular {what}", unit, pair, read)
@@ -100,12 +86,12 @@ def popular_together(unit: Unit) -> Check:
     """
     count, k = 2 * threshold_of(unit, RHO, DELTA), unit.contributions
     others = [f"v{i:02d}" for i in range(40)] * count
-    pair = others + ["red"] * (count + 2 - k), others + ["red"] * (count + 2)
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
         texts = reader(column, session, "string").popular(RHO, DELTA).texts
         return {"kept": len(texts), "red": texts.get("red", 0)}
 
+    pair = others + ["red"] * (count + 2 - k), others + ["red"] * (count + 2)
     return reading("popular values together", unit, pair, read)
 
 
@@ -116,15 +102,8 @@ def own_value(unit: Unit) -> Check:
         return {"kept": "red" in reader(column, session, "string").popular(STEEP, WIDE).texts}
 
     note = "its delta is far above what it is kept with"
-    return reading(
-        "value of one person",
-        unit,
-        pair_of(unit, "red", "blue", 0),
-        read,
-        rho=STEEP,
-        delta=WIDE,
-        note=note,
-    )
+    pair = pair_of(unit, "red", "blue", 0)
+    return reading("value of one person", unit, pair, read, rho=STEEP, delta=WIDE, note=note)
 
 
 def threshold_of(unit: Unit, rho: Fraction, delta: Fraction) -> int:
@@ -155,10 +134,10 @@ def span(unit: Unit) -> Check:
     scale = scale_for(Mechanism.GAUSSIAN, half, sensitivity=unit.l2_squared_of_marginal)
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
-        found = reader(column, session, "integer").cells(half, half)
-        if found.edges is None or found.noisy is None:
+        learnt = reader(column, session, "integer").cells(half, half)
+        if learnt.edges is None or learnt.noisy is None:
             return {"low": -1, "high": -1, "rows": -99}
-        return {"low": found.edges[0], "high": found.edges[-1], "rows": int(found.noisy.sum())}
+        return {"low": learnt.edges[0], "high": learnt.edges[-1], "rows": int(learnt.noisy.sum())}
 
     pair = pair_of(unit, "500", "", round(CLEAR * scale))
     note = "the finer cells are counted where the coarse ones stand out alone"
@@ -166,16 +145,12 @@ def span(unit: Unit) -> Check:
 
 
 def discovery_checks() -> list[Check]:
-    one, two, swap_two = Unit(ADD_REMOVE, 1), Unit(ADD_REMOVE, 2), Unit(REPLACE, 2)
     return [
-        votes(one),
-        votes(swap_two),
-        popular(one, "texts", "string", "red", "blue"),
-        popular(swap_two, "texts", "string", "red", "blue"),
-        popular(one, "numbers", "integer", "40", "41"),
-        popular_together(one),
-        own_value(one),
-        grid(one),
-        grid(swap_two),
-        span(two),
+        *map(votes, (ONE, SWAP_TWO)),
+        *(popular(unit, "texts", "string", "red", "blue") for unit in (ONE, SWAP_TWO)),
+        popular(ONE, "numbers", "integer", "40", "41"),
+        popular_together(ONE),
+        own_value(ONE),
+        *map(grid, (ONE, SWAP_TWO)),
+        span(TWO),
     ]

@@ -1,11 +1,11 @@
-"""Adapters around the noise: one that sees every draw, one that dictates them; and from two records of the
-same draws their likelihood ratio.
+"""Adapters around the noise: one that sees every draw, one that dictates them, two without a sampler; and
+from two records of the same draws their likelihood ratio.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,8 +32,8 @@ class Call:
     method: str
     private: Any
     scale: float
-    threshold: int
-    drawn: Any
+    threshold: int = 0
+    drawn: Any = None
     seen: bool = True
 
 
@@ -43,88 +43,158 @@ class Mismatch(Exception):
     """
 
 
-class Witness:
+class Drawing:
+    """Noise made of one function, which gives what comes out of a call."""
+
+    def __init__(self, composition: Composition, draw: Callable[[Call], Any]) -> None:
+        self.composition, self._draw = composition, draw
+
+    def select(self, scores: np.ndarray, *, scale: float) -> int:
+        return int(self._draw(Call("select", scores.copy(), scale)))
+
+    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
+        return np.array(self._draw(Call("add", np.array(values), scale)))
+
+    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+        return dict(self._draw(Call("threshold", dict(counts), scale, threshold)))
+
+
+class Witness(Drawing):
     """The noise, with a record of every call in `calls`."""
 
     def __init__(self, noise: Noise) -> None:
-        self.noise, self.composition = noise, noise.composition
-        self.calls: list[Call] = []
+        super().__init__(noise.composition, self._record)
+        self.noise, self.calls = noise, list[Call]()
 
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        private = scores.copy()
-        return self._seen("select", private, scale, 0, self.noise.select(scores, scale=scale))
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        private = np.array(values)
-        return self._seen("add", private, scale, 0, self.noise.add(values, scale=scale))
-
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return self._seen(
-            "threshold",
-            dict(counts),
-            scale,
-            threshold,
-            self.noise.threshold(counts, scale=scale, threshold=threshold),
-        )
-
-    def _seen(self, method: str, private: Any, scale: float, threshold: int, drawn: Any) -> Any:
-        self.calls.append(Call(method, private, scale, threshold, drawn))
-        return drawn
+    def _record(self, call: Call) -> Any:
+        level = {"threshold": call.threshold} if call.method == "threshold" else {}
+        call.drawn = getattr(self.noise, call.method)(call.private, scale=call.scale, **level)
+        self.calls.append(call)
+        return call.drawn
 
 
-class Script:
+class Script(Drawing):
     """Noise that gives out the draws of another run, whatever the table says, to a mechanism that asks for
     them in the same order.
     """
 
     def __init__(self, composition: Composition, calls: Sequence[Call]) -> None:
-        self.composition, self._left = composition, list(calls)
+        super().__init__(composition, self._next)
+        self._left = list(calls)
 
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        drawn: int = self._next("select", len(scores))
-        return drawn
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        drawn: np.ndarray = self._next("add", len(values))
-        return np.array(drawn)
-
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return dict(self._next("threshold", None))
+    def _next(self, call: Call) -> Any:
+        planned = self._left.pop(0) if self._left else None
+        if planned is None or planned.method != call.method:
+            raise Mismatch
+        if call.method != "threshold" and len(planned.private) != len(call.private):
+            raise Mismatch
+        return planned.drawn
 
     def end(self) -> None:
         """Mismatch where draws are left."""
         if self._left:
             raise Mismatch
 
-    def _next(self, method: str, size: int | None) -> Any:
-        call = self._left.pop(0) if self._left else None
-        if call is None or call.method != method or (size is not None and len(call.private) != size):
-            raise Mismatch
-        return call.drawn
+
+def silent(composition: Composition) -> Drawing:
+    """Noise that adds none: what it is given comes out."""
+    return Drawing(composition, lambda call: outcome(call, exact(call)))
+
+
+def ideal(composition: Composition, rng: np.random.Generator) -> Drawing:
+    """Noise as claimed, near enough to foresee by: drawn by numpy."""
+    return Drawing(composition, lambda call: outcome(call, noisy(call, composition, 1.0, rng, 1)[0]))
+
+
+def exact(call: Call) -> np.ndarray:
+    """What a call noises; of a threshold the counts of its keys, in their order."""
+    if call.method == "threshold":
+        return np.array([call.private[key] for key in sorted(call.private)])
+    return np.array(call.private)
+
+
+def outcome(call: Call, values: np.ndarray) -> Any:
+    """What comes out of a call whose noisy scores or counts are `values`."""
+    if call.method == "select":
+        return np.argmax(values)
+    whole = np.rint(values).astype(np.int64)
+    if call.method == "add":
+        return whole
+    counts = dict(zip(sorted(call.private), whole.tolist(), strict=True))
+    return {key: count for key, count in counts.items() if count >= call.threshold}
+
+
+def noisy(
+    call: Call, composition: Composition, factor: float, rng: np.random.Generator, runs: int
+) -> np.ndarray:
+    """float64[run, cell]: what a call noises, with noise of `factor` times its scale."""
+    values, scale = exact(call), call.scale * factor
+    shape = (runs, len(values))
+    if call.method == "select":
+        draw = rng.gumbel if composition is Composition.ZCDP else rng.exponential
+        return values + draw(size=shape) * scale
+    if composition is Composition.PURE:  # discrete Laplace
+        return values + np.rint(rng.exponential(scale, shape) // 1 - rng.exponential(scale, shape) // 1)
+    if scale > 10:  # where the grid is fine, a rounded Gaussian is enough to foresee what a check can see
+        return values + np.rint(rng.normal(scale=scale, size=shape))
+    x = np.arange(-150, 151)
+    chances = np.exp(-(x**2) / (2 * scale**2))
+    return values + rng.choice(x, size=shape, p=chances / chances.sum())
 
 
 def log_ratio(ours: Sequence[Call], theirs: Sequence[Call], composition: Composition) -> float:
     """log P[draws | theirs] - log P[draws | ours], the draws being those of `ours`, for mechanisms as they
     claim to be.
     """
-    total = sum(_log_ratio(a, b, composition) for a, b in zip(ours, theirs, strict=True) if a.seen)
+    total = 0.0
+    for one, other in zip(ours, theirs, strict=True):
+        if one.seen:
+            kept = one.method == "threshold"
+            drawn = dict.fromkeys(one.drawn, True) if kept else np.array([one.drawn])
+            total += float(_log_ratios(one, other, drawn, composition)[0])
     return min(max(total, -SURE), SURE)
 
 
-def _log_ratio(ours: Call, theirs: Call, composition: Composition) -> float:
+def simulated(
+    ours: Sequence[Call],
+    theirs: Sequence[Call],
+    composition: Composition,
+    factor: float,
+    rng: np.random.Generator,
+    runs: int,
+) -> np.ndarray:
+    """float64[run]: log ratios as `log_ratio` finds them, where noise of `factor` times the claimed scale
+    falls on `ours`, along this one path.
+    """
+    total = np.zeros(runs)
+    for one, other in zip(ours, theirs, strict=True):
+        if not one.seen:
+            continue
+        drawn: Any = noisy(one, composition, factor, rng, runs)
+        if one.method == "select":
+            drawn = drawn.argmax(axis=1)
+        if one.method == "threshold":
+            drawn = dict(zip(sorted(one.private), (drawn >= one.threshold).T, strict=True))
+        total += _log_ratios(one, other, drawn, composition)
+    return np.clip(total, -SURE, SURE)
+
+
+def _log_ratios(ours: Call, theirs: Call, drawn: Any, composition: Composition) -> np.ndarray:
+    """float64[run] of one call. `drawn`: the noisy values[run, cell] of add, the choices[run] of select; of
+    threshold whether each key was kept, bool[run] by key.
+    """
     if ours.method == "add":
-        terms = ours.drawn - theirs.private, ours.drawn - ours.private
+        far, near = drawn - theirs.private, drawn - ours.private
         if composition is Composition.ZCDP:
-            return float((terms[1] ** 2.0).sum() - (terms[0] ** 2.0).sum()) / (2 * ours.scale**2)
-        return float(np.abs(terms[1]).sum() - np.abs(terms[0]).sum()) / ours.scale
+            return ((near**2.0).sum(axis=1) - (far**2.0).sum(axis=1)) / (2 * ours.scale**2)
+        return (np.abs(near).sum(axis=1) - np.abs(far).sum(axis=1)) / ours.scale
     if ours.method == "select":
-        return float(
-            log_choices(theirs, composition)[ours.drawn] - log_choices(ours, composition)[ours.drawn]
-        )
-    keys = ours.private.keys() | theirs.private.keys()
-    return sum(
-        _log_kept(theirs, key, key in ours.drawn) - _log_kept(ours, key, key in ours.drawn) for key in keys
-    )
+        return (log_choices(theirs, composition) - log_choices(ours, composition))[drawn]
+    total = np.zeros(1)
+    for key in ours.private.keys() | theirs.private.keys():
+        gone, kept = (_log_kept(theirs, key, k) - _log_kept(ours, key, k) for k in (False, True))
+        total = total + np.where(drawn.get(key, False), kept, gone)
+    return total
 
 
 def log_choices(call: Call, composition: Composition) -> np.ndarray:
@@ -151,59 +221,3 @@ def _log_kept(call: Call, key: str, kept: bool) -> float:
         return -SURE if kept else 0.0
     far = (call.threshold - 0.5 - call.private[key]) / call.scale / math.sqrt(2)
     return math.log(max(math.erfc(far if kept else -far) / 2, 1e-300))
-
-
-def simulated(
-    ours: Sequence[Call],
-    theirs: Sequence[Call],
-    composition: Composition,
-    factor: float,
-    rng: np.random.Generator,
-    runs: int,
-) -> np.ndarray:
-    """float64[run]: log ratios as `log_ratio` finds them, where noise of `factor` times the claimed scale
-    falls on `ours`, along this one path.
-    """
-    total = np.zeros(runs)
-    for a, b in zip(ours, theirs, strict=True):
-        if not a.seen:
-            continue
-        if a.method == "add":
-            noise, gap = (
-                _noise(composition, a.scale * factor, (runs, len(a.private)), rng),
-                (b.private - a.private).astype(np.float64),
-            )
-            apart = (noise - gap, noise)
-            if composition is Composition.ZCDP:
-                total += (apart[1] ** 2 - apart[0] ** 2).sum(axis=1) / (2 * a.scale**2)
-            else:
-                total += (np.abs(apart[1]) - np.abs(apart[0])).sum(axis=1) / a.scale
-        elif a.method == "select":
-            noise = (
-                rng.gumbel(size=(runs, len(a.private)))
-                if composition is Composition.ZCDP
-                else rng.exponential(size=(runs, len(a.private)))
-            )
-            chosen = (a.private + noise * a.scale * factor).argmax(axis=1)
-            total += (log_choices(b, composition) - log_choices(a, composition))[chosen]
-        else:
-            for key in sorted(a.private.keys() | b.private.keys()):
-                noisy = a.private.get(key, -math.inf) + _noise(composition, a.scale * factor, (runs,), rng)
-                ratio = [_log_kept(b, key, kept) - _log_kept(a, key, kept) for kept in (False, True)]
-                total += np.where(noisy >= a.threshold, ratio[1], ratio[0])
-    return np.clip(total, -SURE, SURE)
-
-
-def _noise(
-    composition: Composition, scale: float, shape: tuple[int, ...], rng: np.random.Generator
-) -> np.ndarray:
-    """Discrete Laplace or discrete Gaussian noise; where the grid is fine, a rounded Gaussian is enough to
-    foresee what a check can see.
-    """
-    if composition is Composition.ZCDP:
-        if scale > 10:
-            return np.rint(rng.normal(scale=scale, size=shape))
-        x = np.arange(-150, 151)
-        chances = np.exp(-(x**2) / (2 * scale**2))
-        return rng.choice(x, size=shape, p=chances / chances.sum()).astype(np.float64)
-    return np.rint(rng.exponential(scale, shape) // 1 - rng.exponential(scale, shape) // 1)

@@ -7,26 +7,26 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
-from audit.check import HALVED, Finding
-from audit.draws import Call, Witness, log_choices
-from audit.stages import BUDGET, PURE, UNIT, ZCDP, Row, Silent, codes_of, domain_of, name_of
+from audit.check import HALVED, UNIT, Finding, name_of
+from audit.draws import Call, Witness, log_choices, silent
+from audit.stages import BUDGET, ONE, PURE, SWAP, TWO, ZCDP, Row, coded, domain_of
 from factored_mwem import Neighbours, Workload
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
+from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.session import Eligible, Session
 
 SHAPE = (2, 2)
 CELLS = list(itertools.product(*map(range, SHAPE)))
 CANDIDATES = Workload.marginals(2).candidates(domain_of(SHAPE))
 ALPHAS = (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)
-SWAP = Unit(Neighbours.REPLACE)
 Table = tuple[Row, ...]
 Act = Callable[[PrivateCounts, Session], object]
 
@@ -44,50 +44,42 @@ def pairs(unit: Unit) -> Iterator[tuple[Table, Table]]:
 
 
 def measuring(counts: PrivateCounts, session: Session) -> object:
-    return session.measure(counts, (0, 1), cost=session.accountant.budget.amount)
+    return session.measure(counts, (0, 1), cost=session.left)
 
 
 def selecting(counts: PrivateCounts, session: Session) -> object:
-    answers = ModelAnswers(CANDIDATES).answers(
-        ProductModel.uniform(domain_of(SHAPE), 2.5), np.arange(len(CANDIDATES))
-    )
-    penalty = np.array([0.3, 1.2, 2.1])
-    return session.select(
-        counts, answers, Eligible(np.arange(len(CANDIDATES)), penalty), cost=session.accountant.budget.amount
-    )
+    every = np.arange(len(CANDIDATES))
+    answers = ModelAnswers(CANDIDATES).answers(ProductModel.uniform(domain_of(SHAPE), 2.5), every)
+    return session.select(counts, answers, Eligible(every, np.array([0.3, 1.2, 2.1])), cost=session.left)
 
 
 def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -> Finding:
     """The greatest loss over all pairs, exactly as the noise that the sampler is told to draw makes it; and
     with half that noise.
     """
-    started, calls, charged = time.perf_counter(), {}, set()
-    found = {}
-    for table in {table for pair in pairs(unit) for table in pair}:
-        ledger, witness = Accountant(BUDGET[composition]), Witness(Silent(composition))
-        act(
-            PrivateRows.coded(codes_of(table), CANDIDATES.domain).count(CANDIDATES),
-            Session(ledger, unit, witness),
-        )
+    started, calls, charged, neighbours = time.perf_counter(), {}, set(), list(pairs(unit))
+    every = {table for pair in neighbours for table in pair}
+    for table, private in zip(every, coded(every, SHAPE), strict=True):
+        ledger, witness = Accountant(BUDGET[composition]), Witness(silent(composition))
+        act(private.count(CANDIDATES), Session(ledger, unit, witness))
         (calls[table],) = witness.calls
         charged.add(float(ledger.spent))
-    for factor in (1.0, HALVED):
-        found[factor] = float(
-            max(loss(calls[one], calls[other], composition, factor) for one, other in pairs(unit))
-        )
+    full, halved = (
+        float(max(loss(calls[one], calls[other], composition, factor) for one, other in neighbours))
+        for factor in (1.0, HALVED)
+    )
     (claimed,) = charged
     return Finding(
-        name_of(f"exact {what}", composition, unit), UNIT[composition], claimed, 0.0,
-        found[1.0], found[1.0], found[HALVED], 0,
-        f"worst of {len(list(pairs(unit)))} pairs", 0, False, time.perf_counter() - started,
+        name_of(f"exact {what}", composition, unit), UNIT[composition], claimed, 0.0, full, full, halved, 0,
+        f"worst of {len(neighbours)} pairs", 0, False, time.perf_counter() - started,
     )  # fmt: skip
 
 
 def loss(one: Call, other: Call, composition: Composition, factor: float) -> float:
     """epsilon, or rho at its worst order, of the outputs that two calls make likely."""
     if one.method == "select":
-        halved = [Call("select", call.private, call.scale * factor, 0, None) for call in (one, other)]
-        return divergence(*(log_choices(call, composition) for call in halved), composition)
+        scaled = [Call("select", call.private, call.scale * factor) for call in (one, other)]
+        return divergence(*(log_choices(call, composition) for call in scaled), composition)
     moves = np.unique(np.abs(one.private - other.private), return_counts=True)
     return sum(
         times * divergence(*shifted(one.scale * factor, int(move), composition), composition)
@@ -100,11 +92,11 @@ def shifted(scale: float, move: int, composition: Composition) -> tuple[np.ndarr
     does not count.
     """
     x = np.arange(-round(12 * scale) - 60 - move, round(12 * scale) + 61 + move, dtype=np.float64)
-    logs = [
+    one, other = (
         -((x - at) ** 2) / (2 * scale**2) if composition is ZCDP else -np.abs(x - at) / scale
         for at in (0, move)
-    ]
-    return logs[0] - np.logaddexp.reduce(logs[0]), logs[1] - np.logaddexp.reduce(logs[1])
+    )
+    return one - np.logaddexp.reduce(one), other - np.logaddexp.reduce(other)
 
 
 def divergence(log_p: np.ndarray, log_q: np.ndarray, composition: Composition) -> float:
@@ -116,11 +108,8 @@ def divergence(log_p: np.ndarray, log_q: np.ndarray, composition: Composition) -
 
 def exact_checks() -> dict[str, Callable[[], Finding]]:
     """select and measure under both relations."""
-    found: dict[str, Callable[[], Finding]] = {}
-    for composition, unit in ((PURE, Unit(contributions=2)), (ZCDP, Unit()), (PURE, SWAP), (ZCDP, SWAP)):
-        for what, act in (("measure", measuring), ("select", selecting)):
-            name = name_of(f"exact {what}", composition, unit)
-            found[name] = lambda what=what, act=act, composition=composition, unit=unit: enumerate_pairs(
-                what, act, composition, unit
-            )
-    return found
+    return {
+        name_of(f"exact {what}", composition, unit): partial(enumerate_pairs, what, act, composition, unit)
+        for composition, unit in ((PURE, TWO), (ZCDP, ONE), (PURE, SWAP), (ZCDP, SWAP))
+        for what, act in (("measure", measuring), ("select", selecting))
+    }

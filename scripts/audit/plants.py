@@ -1,272 +1,372 @@
-"""Planted bugs: each is put into the running package from outside, and the checks named beside it must then
-find a loss beyond the claim.
+"""Planted bugs: each replaces one part of the running package from outside. A check of the audit, a
+configuration of `fmwem verify`, or both, stand beside it and must then see it.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+import csv
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from audit.check import Make, real
+from audit.matrix import Configuration, crowded
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.journal import Journal
-from factored_mwem.privacy import discover
-from factored_mwem.privacy.edges import Asked, Edges
-from factored_mwem.privacy.noise import Noise
-from factored_mwem.tables.profile import ColumnProfile
+from factored_mwem.mechanisms import plan, tree
+from factored_mwem.privacy import discover, noise
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.other.edges import AllEdges, Edges
+from factored_mwem.tables.backends import opening, source
+from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.inputs import contributions
+from factored_mwem.tables.inputs.source import Table
+
+Replace = Callable[[Any], Any]
+"""From the honest part to the one that takes its place."""
+
+
+@dataclass(frozen=True)
+class Verify:
+    """A configuration of `fmwem verify`, within how many pairs a bug must show there, and a word of the
+    failure that must be among them.
+    """
+
+    where: Configuration
+    pairs: int = 25
+    seen: str = "moved by"
 
 
 @dataclass(frozen=True)
 class Plant:
-    """A bug, how to plant it (what to make the noise with, inside the context), and (check, runs) that must
-    catch it; the first is the cheapest.
-    """
+    """A bug: `target.part` is replaced. `checks`: (check, runs) that must catch it, the cheapest first."""
 
     name: str
-    plant: Callable[[], AbstractContextManager[Make]]
-    checks: tuple[tuple[str, int], ...]
+    target: Any
+    part: str
+    bug: Replace
+    checks: tuple[tuple[str, int], ...] = ()
+    verify: Verify | None = None
+
+    def plant(self) -> AbstractContextManager[Any]:
+        return mock.patch.object(self.target, self.part, self.bug(getattr(self.target, self.part)))
 
 
-class Scaled:
+# ---- the sampler
+
+
+def scaled(factor: float) -> Replace:
     """Noise on another scale than the one it is asked for."""
-
-    def __init__(self, noise: Noise, *, add: float = 1.0, select: float = 1.0) -> None:
-        self.composition, self._noise, self._add, self._select = noise.composition, noise, add, select
-
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        return self._noise.select(scores, scale=scale * self._select)
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        return self._noise.add(values, scale=scale * self._add)
-
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return self._noise.threshold(counts, scale=scale * self._add, threshold=threshold)
+    return lambda honest: lambda self, values, *, scale: honest(self, values, scale=scale * factor)
 
 
-class Reused(Scaled):
+def reused(honest: Any) -> Any:
     """One vector of noise for all measurements of a run."""
 
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        if not hasattr(self, "_vector"):
-            self._vector = self._noise.add(np.zeros(64, dtype=np.int64), scale=scale)
-        found: np.ndarray = values + self._vector[: len(values)]
-        return found
+    def add(self: OpenDPNoise, values: np.ndarray, *, scale: float) -> np.ndarray:
+        if not hasattr(self, "vector"):
+            self.vector = honest(self, np.zeros(64, dtype=np.int64), scale=scale)
+        return values + self.vector[: len(values)]
+
+    return add
 
 
-class Seeded(Scaled):
-    """Noise from a generator that starts anew in every run."""
-
-    def __init__(self, noise: Noise) -> None:
-        super().__init__(noise)
-        self._rng = np.random.default_rng(1)
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        draw = self._rng.normal if self.composition is Composition.ZCDP else self._rng.laplace
-        return values + np.rint(draw(scale=scale, size=len(values))).astype(np.int64)
-
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        return int(np.argmax(scores + self._rng.gumbel(scale=scale, size=len(scores))))
+def drawn(draw: Callable[[OpenDPNoise, float, int], np.ndarray]) -> Replace:
+    """Noise from somewhere else, by its scale and its number."""
+    return lambda _: lambda self, values, *, scale: values + draw(self, scale, len(values))
 
 
-class Floating(Scaled):
-    """Laplace noise by the textbook's formula in floating point; `late` rounds it, but only after it was
-    scaled.
-    """
-
-    def __init__(self, noise: Noise, *, late: bool) -> None:
-        super().__init__(noise)
-        self._rng, self._late = np.random.default_rng(), late
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        uniform = self._rng.random(len(values)) - 0.5
-        noise = -scale * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
-        return values + np.rint(noise).astype(np.int64) if self._late else values + noise
+def seeded(self: OpenDPNoise, scale: float, number: int) -> np.ndarray:
+    """From a generator that starts anew in every run."""
+    if not hasattr(self, "rng"):
+        self.rng = np.random.default_rng(1)
+    draw = self.rng.normal if self.composition is Composition.ZCDP else self.rng.laplace
+    return np.rint(draw(scale=scale, size=number)).astype(np.int64)
 
 
-def wrapped(wrap: Callable[[Noise], Noise]) -> Callable[[], AbstractContextManager[Make]]:
-    """A plant that is an adapter around the real noise, made anew for every run."""
-    return lambda: contextlib.nullcontext(lambda composition: wrap(real(composition)))
+def textbook(_: OpenDPNoise, scale: float, number: int) -> np.ndarray:
+    """Laplace noise by the textbook's formula in floating point."""
+    uniform = np.random.default_rng().random(number) - 0.5
+    return -scale * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
 
 
-@contextlib.contextmanager
-def patched(target: Any, name: str, value: Any) -> Iterator[Make]:
-    with mock.patch.object(target, name, value):
-        yield real
+def rounded_late(_: OpenDPNoise, scale: float, number: int) -> np.ndarray:
+    """The same, rounded, but only after it was scaled."""
+    return np.rint(textbook(_, scale, number)).astype(np.int64)
 
 
-def uncharged() -> AbstractContextManager[Make]:
-    """Whole tables are measured for nothing."""
-    charge = Accountant.charge
-    return patched(
-        Accountant, "charge", lambda self, entry: None if entry.target == ("a", "b") else charge(self, entry)
+def of_the_data(honest: Any) -> Any:
+    """The sampler's scale depends on what is to be noised."""
+    return lambda self, values, *, scale: honest(self, values, scale=scale * (1 + values.sum() % 2))
+
+
+def exact_afterwards(honest: Any) -> Any:
+    """What comes back is not what the sampler gave."""
+    return lambda self, values, *, scale: (honest(self, values, scale=scale), values)[1]
+
+
+def raw_keys(_: Any) -> Any:
+    """Keys go to the library as they are, which cuts them off at a NUL."""
+    thresholded = noise._thresholded
+    return lambda _, counts, *, scale, threshold: (
+        dict(thresholded(scale, threshold)(counts)) if counts else {}
     )
 
 
-def all_values(self: discover.Reader, cost: Fraction, delta: Fraction) -> discover.Found:
-    """Charged as it should be, and then every value that there is."""
-    sensitivity = self.session.unit.l2_squared_of_marginal
-    scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
-    entry = Charge("discover", Mechanism.THRESHOLD, ("x", "values"), scale, sensitivity, delta)
-    column = self.session._unseal(self.sealed, entry)
-    return replace(self.found, texts=column.texts(()))
+def lower_inside(honest: Any) -> Any:
+    """A threshold that is lower than the one that was asked for, inside the adapter."""
+    return lambda scale, threshold: honest(scale, threshold - round(2 * scale))
 
 
-def min_max(self: discover.Reader, coarse: Fraction, fine: Fraction) -> discover.Found:
-    """Charged, and then the least and the greatest value."""
-    sensitivity = self.session.unit.l2_squared_of_marginal
-    scale = scale_for(Mechanism.GAUSSIAN, coarse + fine, sensitivity=sensitivity)
-    entry = Charge("discover", Mechanism.GAUSSIAN, ("x", "range"), scale, sensitivity)
-    units, counts = self.session._unseal(self.sealed, entry).numbers(self.kinds, "integer")
-    return replace(self.found, edges=units[[0, -1]], noisy=counts)
+# ---- what is charged
 
 
-def shift_of_the_table() -> AbstractContextManager[Make]:
+def of_unit(value: Callable[[Unit], Any]) -> Replace:
+    """A sensitivity, or a fact of the unit it follows from, that is another."""
+    return lambda _: property(value, lambda self, _: None)
+
+
+def uncharged(free: Callable[[Any], bool]) -> Replace:
+    """Such a measurement is made for nothing."""
+    return lambda charge: lambda self, entry: None if free(entry.target) else charge(self, entry)
+
+
+def four_times_delta(honest: Any) -> Any:
+    """A threshold whose delta is four times what is charged for it."""
+    return lambda scale, delta, **more: (honest(scale, 4 * delta, **more)[0], honest(scale, delta, **more)[1])
+
+
+def past_the_ledger(honest: Any) -> Any:
+    """Somebody else draws noise for the number of rows, and charges nothing."""
+
+    def encode(*arguments: Any) -> Any:
+        codes = honest(*arguments)
+        OpenDPNoise(Composition.PURE).add(np.array([len(codes.columns[0])]), scale=1.0)
+        return codes
+
+    return encode
+
+
+def measured_afresh(_: Any) -> Any:
+    """What an earlier attempt drew is forgotten, and drawn again."""
+    return lambda journal: journal._records.clear()
+
+
+# ---- what is read
+
+
+def charged_alone(mechanism: Mechanism, name: str, read: Callable[[Any, Any], Any]) -> Replace:
+    """Charged as it should be, and then `read` off the column without noise."""
+
+    def reading(self: discover.ColumnDiscovery, cost: Fraction, more: Fraction) -> discover.FoundColumn:
+        threshold = mechanism is Mechanism.THRESHOLD
+        sensitivity, delta = self.session.unit.l2_squared_of_marginal, more if threshold else Fraction(0)
+        scale = scale_for(mechanism, cost if threshold else cost + more, sensitivity=sensitivity)
+        entry = Charge("discover", mechanism, ("x", name), scale, sensitivity, delta)
+        return replace(self.found, **read(self, self.session._unseal(self.sealed, entry)))
+
+    return lambda _: reading
+
+
+def ends(reader: discover.ColumnDiscovery, column: Any) -> dict[str, Any]:
+    """The least and the greatest value."""
+    units, counts = column.numbers(reader.kinds, "integer")
+    return {"edges": units[[0, -1]], "noisy": counts}
+
+
+def shift_of_the_table(honest: Any) -> Any:
     """Half of the largest count is taken off all counts."""
-    honest = ColumnProfile.texts
-
-    def texts(self: ColumnProfile, without: Any, least: int = 0) -> dict[str, int]:
-        return honest(self, without, int(self.counts.max()) // 2)
-
-    return patched(ColumnProfile, "texts", texts)
+    return lambda self, without, least=0: honest(self, without, int(self.counts.max()) // 2)
 
 
-def own_popular() -> AbstractContextManager[Make]:
+def own_popular(honest: Any) -> Any:
     """Cells leave out what is popular in the table, not in the noisy answers."""
-    honest = ColumnProfile.histogram
 
-    def histogram(
-        self: ColumnProfile, of: Any, unit: str, scale: float, edges: np.ndarray, special: np.ndarray
-    ) -> np.ndarray:
+    def histogram(self: ColumnProfile, of: Any, unit: str, scale: float, edges: np.ndarray, _: Any) -> Any:
         units, counts = self.numbers(of, unit, scale)
         return honest(self, of, unit, scale, edges, units[counts > 4])
 
-    return patched(ColumnProfile, "histogram", histogram)
+    return histogram
 
 
-def measured_afresh(journal: Journal) -> None:
-    """In the place of `Journal.replay`: what an earlier attempt drew is forgotten, and drawn again."""
-    journal._records.clear()
-
-
-def both_triangles() -> AbstractContextManager[Make]:
+def both_triangles(honest: Any) -> Any:
     """What a symmetric matrix gives where its two halves are added: an edge is 2, at the sensitivity of 1."""
-    honest = Edges.exact
-
-    def exact(self: Edges, what: Any) -> np.ndarray:
-        found = honest(self, what)
-        return 2 * found if what is Asked.PAIRS else found
-
-    return patched(Edges, "exact", exact)
+    return lambda self, what: honest(self, what) * (2 if what is AllEdges.PAIRS else 1)
 
 
-def quarter_of_delta() -> AbstractContextManager[Make]:
-    """A threshold whose delta is four times what is charged for it."""
-    honest = discover.threshold_for
+def swept_by_the_table(honest: Any) -> Any:
+    """Whether the last of the small marginals is measured depends on a private row."""
 
-    def lower(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple[int, Fraction]:
-        return honest(scale, 4 * delta, l0=l0, linf=linf)[0], honest(scale, delta, l0=l0, linf=linf)[1]
+    def measure(session: Any, estimate: Any, sweep: Any, candidates: Any) -> None:
+        kept = len(sweep.views) - int(session.rows._contents.data.columns[0].sum()) % 2
+        fewer = replace(sweep, views=sweep.views[:kept], parts=sweep.parts[:kept])
+        honest(session, estimate, fewer, candidates)
 
-    return patched(discover, "threshold_for", lower)
+    return measure
+
+
+# ---- who decides what about others
+
+
+def greedy_reader(honest: Any) -> Any:
+    """A quote that is open at a line's end takes the lines after it with it, as far as the next one."""
+
+    def opened(place: Any, *more: Any) -> Table:
+        if not str(place).endswith(".csv"):
+            return honest(place, *more)
+        lines = Path(place).read_bytes().decode("utf-8", "replace").replace("\r", " ").split("\n")
+        names, *rows = filter(None, csv.reader(lines))
+        padded = [row + [""] * len(names) for row in rows]
+        typed = honest(pa.table({name: [row[at] for row in padded] for at, name in enumerate(names)}))
+        return Table(typed.schema, True, typed.batches)
+
+    return opened
+
+
+def one_nobody(honest: Any) -> Any:
+    """All rows without an id are one person's, so that one of them decides which others are kept."""
+
+    def bound(table: Table, privacy_id: str, *more: Any) -> Table:
+        def named(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            for batch in table.batches(columns):
+                cells = {name: batch.column(name) for name in columns}
+                if privacy_id in cells:
+                    cells[privacy_id] = pc.fill_null(cells[privacy_id], "nobody")
+                yield pa.RecordBatch.from_pydict(cells)
+
+        return honest(Table(table.schema, table.text, named), privacy_id, *more)
+
+    return bound
+
+
+def codes_of_the_input(honest: Any) -> Any:
+    """A released dictionary has codes as wide as the input's, which grow with the categories that there
+    are.
+    """
+
+    def fit(domain: Any, table: Table, columns: Sequence[str] | None) -> Any:
+        fitted, schema = honest(domain, table, columns)
+        for at, column in enumerate(schema):
+            came, kind = table.schema.field(column.name).type, column.type
+            if pa.types.is_dictionary(kind) and pa.types.is_dictionary(came):
+                wide = pa.dictionary(came.index_type, kind.value_type, kind.ordered)
+                schema = schema.set(at, column.with_type(wide))
+        return fitted, schema
+
+    return fit
 
 
 MARGINAL = "measure marginal: pure, add-remove, k=1"
 ROWS = "measure rows: pure, add-remove, k=1"
 RELEASE = "release mwem, marginals: epsilon 2, add-remove, k=1"
-RESUMED = "release mwem, resumed after crashes: epsilon 2, add-remove, k=1"
-HISTOGRAM = "release mwem, histogram first: epsilon 2, add-remove, k=1"
+PAIRS = "measure pairs of a graph: pure, add-remove, k=1"
+OWN_VALUE = "discover value of one person: zcdp, add-remove, k=1"
+SPAN = "discover span and finer cells: zcdp, add-remove, k=2"
+
+REPLACED = {"neighbours": "replace", "epsilon": 1.0}
+PARTS, TWO = ("sex", "income"), ("race", "sex")
+ARROW = Configuration("", "arrow")
+THREE = Configuration("", "arrow", choices={"contributions": 3})
+SWAPPED = Configuration("", "arrow", choices={**REPLACED, "rounds": 4})
+PURE = Configuration("", "arrow", choices={**REPLACED, "delta": 0.0})
+SIGNS = Configuration("", "arrow", "parities", columns=PARTS, choices={**REPLACED, "engine": "mwem"})
+LEARNT = Configuration("", "arrow", learnt=True, columns=TWO, choices={"epsilon": 8.0})
+OPEN = Configuration("", "csv", columns=("age", *TWO), choices={"records": "lines", "delta": 0.0})
+BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
+SWEPT = Configuration("", "arrow", "label", choices={"rounds": None, "epsilon": 8.0})
+CROWDED = replace(crowded()[0], choices={"delta": 0.0})
 
 PLANTS = (
-    Plant(
-        "noise at half scale",
-        wrapped(lambda noise: Scaled(noise, add=0.5)),
-        (
-            (ROWS, 2400),
-            ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
-            ("measure sketch of 4 rows: zcdp, replace, k=1", 4000),
-            ("discover votes: zcdp, add-remove, k=1", 4000),
-            (RELEASE, 2400),
-            ("measure pairs of a graph: pure, add-remove, k=1", 4000),
-            ("measure cut of a graph: zcdp, add-remove, k=2", 4000),
-        ),
-    ),
-    Plant(
-        "an edge that counts in both triangles",
-        both_triangles,
-        (("measure pairs of a graph: pure, add-remove, k=1", 6000),),
-    ),
-    Plant(
-        "selection with twice the epsilon",
-        wrapped(lambda noise: Scaled(noise, select=0.5)),
-        (("select marginal: zcdp, replace, k=1", 3200), ("select marginal: pure, add-remove, k=1", 6000)),
-    ),
-    Plant(
-        "sensitivity 1 under replace",
-        lambda: patched(Unit, "_people", property(lambda _: 1)),
-        (
-            ("measure question of parities: pure, replace, k=1", 4000),
-            ("measure marginal: pure, replace, k=1", 6000),
-            ("measure sketch of 1 rows: pure, replace, k=1", 4000),
-        ),
-    ),
-    Plant(
-        "contributions ignored",
-        lambda: patched(Unit, "contributions", property(lambda _: 1, lambda self, value: None)),
-        (
-            ("measure rows: zcdp, add-remove, k=2", 3600),
-            ("measure sketch of 4 rows: zcdp, add-remove, k=2", 4000),
-            ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
-            ("discover span and finer cells: zcdp, add-remove, k=2", 4000),
-        ),
-    ),
-    Plant("exact n", lambda: patched(Unit, "total_is_public", property(lambda _: True)), ((RELEASE, 640),)),
-    Plant("a measurement not charged", uncharged, ((MARGINAL, 2000), (HISTOGRAM, 2400))),
-    Plant(
-        "values read off the data",
-        lambda: patched(discover.Reader, "popular", all_values),
-        (("discover value of one person: zcdp, add-remove, k=1", 400),),
-    ),
-    Plant(
-        "bounds from min/max",
-        lambda: patched(discover.Reader, "cells", min_max),
-        (("discover span and finer cells: zcdp, add-remove, k=2", 600),),
-    ),
-    Plant(
-        "a shift that follows the table",
-        shift_of_the_table,
-        (("discover popular values together: zcdp, add-remove, k=1", 2000),),
-    ),
-    Plant(
-        "cells without what is popular in the table",
-        own_popular,
-        (("discover coarse cells: zcdp, add-remove, k=1", 600),),
-    ),
-    Plant("the same noise reused", wrapped(Reused), (("measure two marginals: pure, add-remove, k=1", 400),)),
-    Plant("noise from a fixed seed", wrapped(Seeded), ((ROWS, 400), (RELEASE, 640))),
-    Plant(
-        "float rounding: low bits", wrapped(lambda noise: Floating(noise, late=False)), ((MARGINAL, 3200),)
-    ),
-    Plant(
-        "float rounding: noise rounded, on a large scale",
-        wrapped(lambda noise: Floating(noise, late=True)),
-        (("measure rows on a scale of 2^57: pure, add-remove, k=1", 400),),
-    ),
-    Plant(
-        "a resumed run that measures afresh",
-        lambda: patched(Journal, "replay", measured_afresh),
-        (("measure rows, resumed twice: pure, add-remove, k=1", 3600), (RESUMED, 1600)),
-    ),
-    Plant(
-        "a threshold with four times its delta",
-        quarter_of_delta,
-        (("discover value of one person: zcdp, add-remove, k=1", 4000),),
-    ),
-)
+    Plant("noise at half scale", OpenDPNoise, "add", scaled(0.5), (
+        (ROWS, 2400),
+        ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
+        ("measure sketch of 4 rows: zcdp, replace, k=1", 4000),
+        ("discover votes: zcdp, add-remove, k=1", 4000),
+        (RELEASE, 2400),
+        (PAIRS, 4000),
+        ("measure cut of a graph: zcdp, add-remove, k=2", 4000),
+    ), Verify(ARROW)),
+    Plant("an edge that counts in both triangles", Edges, "exact", both_triangles, ((PAIRS, 6000),)),
+    Plant("selection with twice the epsilon", OpenDPNoise, "select", scaled(0.5), (
+        ("select marginal: zcdp, replace, k=1", 3200),
+        ("select marginal: pure, add-remove, k=1", 6000),
+    )),
+    Plant("sensitivity 1 under replace", Unit, "_people", of_unit(lambda _: 1), (
+        ("measure question of parities: pure, replace, k=1", 4000),
+        ("measure marginal: pure, replace, k=1", 6000),
+        ("measure sketch of 1 rows: pure, replace, k=1", 4000),
+    )),
+    Plant("contributions ignored", Unit, "contributions", of_unit(lambda _: 1), (
+        ("measure rows: zcdp, add-remove, k=2", 3600),
+        ("measure sketch of 4 rows: zcdp, add-remove, k=2", 4000),
+        ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
+        (SPAN, 4000),
+    )),
+    Plant("exact n", Unit, "total_is_public", of_unit(lambda _: True), ((RELEASE, 640),),
+          Verify(ARROW, seen="depend")),
+    Plant("a measurement not charged", Accountant, "charge", uncharged(lambda target: target == ("a", "b")), (
+        (MARGINAL, 2000),
+        ("release mwem, histogram first: epsilon 2, add-remove, k=1", 2400),
+    )),
+    Plant("values read off the data", discover.ColumnDiscovery, "popular",
+          charged_alone(Mechanism.THRESHOLD, "values", lambda _, column: {"texts": column.texts(())}),
+          ((OWN_VALUE, 400),)),
+    Plant("bounds from min/max", discover.ColumnDiscovery, "cells",
+          charged_alone(Mechanism.GAUSSIAN, "range", ends), ((SPAN, 600),)),
+    Plant("a shift that follows the table", ColumnProfile, "texts", shift_of_the_table,
+          (("discover popular values together: zcdp, add-remove, k=1", 2000),)),
+    Plant("cells without what is popular in the table", ColumnProfile, "histogram", own_popular,
+          (("discover coarse cells: zcdp, add-remove, k=1", 600),)),
+    Plant("the same noise reused", OpenDPNoise, "add", reused,
+          (("measure two marginals: pure, add-remove, k=1", 400),)),
+    Plant("noise from a fixed seed", OpenDPNoise, "add", drawn(seeded), ((ROWS, 400), (RELEASE, 640))),
+    Plant("float rounding: low bits", OpenDPNoise, "add", drawn(textbook), ((MARGINAL, 3200),)),
+    Plant("float rounding: noise rounded, on a large scale", OpenDPNoise, "add", drawn(rounded_late),
+          (("measure rows on a scale of 2^57: pure, add-remove, k=1", 400),)),
+    Plant("a resumed run that measures afresh", Journal, "replay", measured_afresh, (
+        ("measure rows, resumed twice: pure, add-remove, k=1", 3600),
+        ("release mwem, resumed after crashes: epsilon 2, add-remove, k=1", 1600),
+    )),
+    Plant("a threshold with four times its delta", discover, "threshold_for", four_times_delta,
+          ((OWN_VALUE, 4000),), Verify(LEARNT)),
+    Plant("keys go to the library as they are", OpenDPNoise, "threshold", raw_keys,
+          verify=Verify(LEARNT, 50, "two keys became one")),
+    Plant("an open quote takes what follows", opening, "open_table", greedy_reader, verify=Verify(OPEN, 100)),
+    Plant("rows without an id are one person's", contributions, "bound_contributions", one_nobody,
+          verify=Verify(BY_ID, 150)),
+    Plant("released codes as wide as the input's", plan, "fit_columns", codes_of_the_input,
+          verify=Verify(CROWDED, 150, "schema")),
+    Plant("k in place of k^2", Unit, "l2_squared_of_marginal",
+          of_unit(lambda unit: unit._people * unit.contributions), verify=Verify(THREE)),
+    Plant("a marginal under replace charged as under add-remove", Unit, "l2_squared_of_marginal",
+          of_unit(lambda unit: unit.contributions**2), verify=Verify(SWAPPED)),
+    Plant("the same with pure noise", Unit, "l1_of_marginal", of_unit(lambda unit: unit.contributions),
+          verify=Verify(PURE)),
+    Plant("a score without the factor of replace", Unit, "l1_of_score",
+          of_unit(lambda unit: unit.contributions), verify=Verify(SWAPPED)),
+    Plant("a parity under replace charged as a counting query", Unit, "of_parity",
+          of_unit(lambda unit: unit.contributions), verify=Verify(SIGNS)),
+    Plant("a draw without a charge", Accountant, "charge", uncharged(lambda target: len(target) == 1),
+          verify=Verify(ARROW, 10, "no charge of its own")),
+    Plant("noise that is drawn past the ledger", source, "encode_table", past_the_ledger,
+          verify=Verify(ARROW, 10, "past the ledger")),
+    Plant("noise whose scale depends on the data", OpenDPNoise, "add", of_the_data,
+          verify=Verify(ARROW, seen="the sampler")),
+    Plant("a sweep that looks at the table", tree, "measure_sweep", swept_by_the_table,
+          verify=Verify(SWEPT, seen="depend")),
+    Plant("exact counts after the noise", OpenDPNoise, "add", exact_afterwards,
+          verify=Verify(ARROW, 10, "not what came back")),
+    Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),
+)  # fmt: skip
+"""The first are for the audit; those with a `verify` for that."""
+AUDITED = tuple(plant for plant in PLANTS if plant.checks)
+VERIFIED = {plant.name: plant for plant in PLANTS if plant.verify}

@@ -5,8 +5,8 @@ epsilon that the manifest states.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -16,207 +16,158 @@ import pyarrow as pa
 from audit.check import Check, Seen, facts_of
 from audit.stages import PURE, ZCDP
 from factored_mwem import Domain, Policy, Release, Workload
-from factored_mwem.backends.source import open_source
-from factored_mwem.mechanisms import plan
-from factored_mwem.pipeline import manifest
+from factored_mwem.mechanisms import course
+from factored_mwem.pipeline import spending
 from factored_mwem.pipeline.release import make
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
 
-EPSILON = 2.0
+REQUIRED = {"required": True}
 FIELDS = {
-    "a": {"name": "a", "type": "string", "categories": ["x", "y"], "constraints": {"required": True}},
-    "b": {"name": "b", "type": "integer", "constraints": {"minimum": 0, "maximum": 2, "required": True}},
-    "c": {"name": "c", "type": "string", "categories": ["x", "y"], "constraints": {"required": True}},
+    "a": {"name": "a", "type": "string", "categories": ["x", "y"], "constraints": REQUIRED},
+    "b": {"name": "b", "type": "integer", "constraints": {"minimum": 0, "maximum": 2, **REQUIRED}},
+    "c": {"name": "c", "type": "string", "categories": ["x", "y"], "constraints": REQUIRED},
 }
-VERSIONS = mock.patch.multiple(manifest, tool_version=lambda: "", library_version=lambda: "")
+VERSIONS = mock.patch.multiple(spending, tool_version=lambda: "", library_version=lambda: "")
 """Looking up versions takes as long as the noise."""
 LARGEST = 40
 """Synthetic rows that are looked at, at most."""
-
 Rows = Sequence[tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A release to audit: what is asked, under which policy; the columns; `rounds`: small domains are
-    measured in rounds as larger ones are.
+    """A release to audit: what is asked, under which choices of a policy; the columns; `rounds`: small
+    domains are measured in rounds as larger ones are; `pair`: tables in the place of `worst`, whose
+    domain is learnt.
     """
 
     what: str
     workload: Workload
-    policy: Policy
-    columns: tuple[str, str] = ("a", "b")
+    choices: dict[str, Any]
+    columns: str = "ab"
     rounds: bool = False
-    declared: bool = True
     share: float = 1.0
     note: str = ""
+    pair: tuple[Rows, Rows] | None = field(default=None, repr=False)
 
     @property
-    def name(self) -> str:
+    def policy(self) -> Policy:
+        return Policy.of(**{"epsilon": 2.0, "delta": 0.0, **self.choices})
+
+    def check(self, played: Callable[[Request, Noise], Seen]) -> Check:
+        """A check on two neighbouring tables, of what is seen when the release of either is played."""
         p = self.policy
-        promise = f"epsilon {p.epsilon:g}" + (f", delta {p.delta:g}" if p.delta else "")
-        return f"release {p.engine}, {self.what}: {promise}, {p.neighbours.value}, k={p.contributions}"
-
-
-def policy(**choices: Any) -> Policy:
-    return Policy.of(**{"epsilon": EPSILON, "delta": 0.0, **choices})
-
-
-def tables(case: Case) -> tuple[Rows, Rows]:
-    """Four rows, and k more that come, or that go from the last cell to the first."""
-    k, swap = case.policy.contributions, case.policy.neighbours == "replace"
-    first, last = (("x", "x"), ("y", "y")) if case.columns[1] == "c" else (("x", 0), ("y", 2))
-    rest: Rows = (first, last)
-    return (*rest, *[last] * (k * swap)), (*rest, *[first] * k)
-
-
-def check_of(case: Case, pair: tuple[Rows, Rows] | None = None) -> Check:
-    """A whole release on two neighbouring tables."""
-    declared = (
-        Domain.from_dict({"fields": [FIELDS[name] for name in case.columns]}) if case.declared else None
-    )
-    private = [
-        open_source(pa.table(dict(zip(case.columns, map(list, zip(*rows, strict=True)), strict=True))))
-        for rows in pair or tables(case)
-    ]
-
-    def play(world: int, noise: Noise) -> Seen:
-        with VERSIONS, in_rounds() if case.rounds else contextlib.nullcontext():
-            made = make(
-                Request(private[world], case.workload, case.policy, declared, None, None, None), noise=noise
+        declared = (
+            None if self.pair else Domain.from_dict({"fields": [FIELDS[name] for name in self.columns]})
+        )
+        requests = [
+            Request.of(
+                pa.table(dict(zip(self.columns, columns, strict=True))), self.workload, p, domain=declared
             )
-        return seen_in(made)
+            for columns in (map(list, zip(*rows, strict=True)) for rows in self.pair or self.worst())
+        ]
+        promise = f"epsilon {p.epsilon:g}" + (f", delta {p.delta:g}" if p.delta else "")
+        return Check(
+            f"release {p.engine}, {self.what}: {promise}, {p.neighbours.value}, k={p.contributions}",
+            ZCDP if p.delta else PURE, "epsilon", lambda world, noise: played(requests[world], noise),
+            fixed=False, share=self.share, whole=True, note=self.note,
+        )  # fmt: skip
 
-    pure = case.policy.delta == 0
-    return Check(
-        case.name,
-        PURE if pure else ZCDP,
-        "epsilon",
-        play,
-        fixed=False,
-        share=case.share,
-        whole=True,
-        note=case.note,
-    )
+    def worst(self) -> tuple[Rows, Rows]:
+        """Two rows, and k more that come, or that go from the last cell to the first."""
+        k, swap = self.policy.contributions, self.policy.neighbours == "replace"
+        first, last = (("x", "x"), ("y", "y")) if self.columns == "ac" else (("x", 0), ("y", 2))
+        return (first, last, *[last] * (k * swap)), (first, last, *[first] * k)
+
+
+def at_once(request: Request, noise: Noise, *, rounds: bool = False) -> Seen:
+    """All that a release shows."""
+    with VERSIONS, in_rounds() if rounds else contextlib.nullcontext():
+        return seen_in(make(request, noise=noise))
 
 
 @contextlib.contextmanager
 def in_rounds() -> Iterator[None]:
     """Small domains are measured in rounds, too, as larger ones are."""
-    with mock.patch.object(plan, "one_shot_suits", lambda *_: False):
+    with mock.patch.object(course, "one_shot_suits", lambda *_: False):
         yield
 
 
-def seen_in(made: Release) -> Seen:
+def seen_in(release: Release) -> Seen:
     """Everything that a release gives away, as numbers; and what of it may depend on the table through the
     draws alone.
     """
-    stated = made.manifest
-    shares = np.concatenate([part.beliefs.cliques for part in made.model.components])
+    stated = release.manifest
+    shares = np.concatenate([part.beliefs.cliques for part in release.model.components])
     charges = tuple((e.stage, e.target, e.scale, e.sensitivity, e.delta) for e in stated.ledger)
-    found: dict[str, Any] = {
+    selected = [(e.stage, e.target) for e in stated.ledger] + [q.question for q in stated.questions]
+    facts: dict[str, Any] = {
         "estimated rows": stated.estimated_rows,
-        "total of the model": made.model.total,
+        "total of the model": release.model.total,
         "rounds": stated.rounds,
         "charges": len(charges),
-        "selected": repr(
-            [(e.stage, e.target) for e in stated.ledger] + [q.question for q in stated.questions]
-        ),
+        "selected": repr(selected),
         "domain": repr(stated.domain),
         "warnings": repr(stated.warnings),
+        **{f"measured {i}": m.noisy for i, m in enumerate(release.measurements[:4])},
+        **{f"share {i}": float(share) for i, share in enumerate(shares[:8].tolist())},
     }
-    for i, m in enumerate(made.measurements[:4]):
-        found[f"measured {i}"] = m.noisy
-    for r in made.residuals:
-        found["residuals"] = r.noisy
-
-    def look() -> dict[str, float]:
-        return (
-            facts_of(found)
-            | {f"share {i}": float(share) for i, share in enumerate(shares[:8].tolist())}
-            | synthetic(made)
-        )
-
-    public = (
-        shares.tobytes(),
-        made.model.total,
-        charges,
-        stated.domain,
-        stated.warnings,
-        stated.notes,
-        stated.rounds,
+    if release.residuals:
+        facts["residuals"] = release.residuals[-1].noisy
+    public = (shares.tobytes(), release.model.total, charges, stated.domain, stated.warnings, stated.notes)
+    return Seen(
+        lambda: facts_of(facts) | synthetic(release),
+        stated.recompute(),
+        stated.guarantee.delta,
+        repr((*public, stated.rounds)),
     )
-    return Seen(look, stated.recompute(), stated.guarantee.delta, repr(public))
 
 
-def synthetic(made: Release) -> dict[str, float]:
+def synthetic(release: Release) -> dict[str, float]:
     """How many synthetic rows lie in each cell."""
-    if made.rows > LARGEST:
+    if release.rows > LARGEST:
         return {}
-    rows = made.to_arrow()
-    cells = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-    return {"synthetic rows": float(len(cells))} | {
-        f"synthetic {cell}": float(cells.count(cell)) for cell in set(cells)
-    }
+    cells = list(zip(*(column.to_pylist() for column in release.to_arrow().columns), strict=True))
+    counts = {f"synthetic {cell}": float(cells.count(cell)) for cell in set(cells)}
+    return {"synthetic rows": float(len(cells)), **counts}
+
+
+TWO_WAY, PREFIXES = Workload.marginals(2), Workload.ranges("b", which="prefix")
+ONCE = {"rounds": 1, "initial_share": 0.02}
+MWEM = {"engine": "mwem", "rounds": 1, "initial": "none"}
+WHOLE = {"engine": "mwem", "initial": "histogram", "components": "one"}
+SWAP, TWO = {"neighbours": "replace"}, {"contributions": 2}
+COMMON: Rows = [("x", "p")] * 12
+CASES = (
+    Case("marginals", TWO_WAY, MWEM),
+    Case("marginals", TWO_WAY, {**MWEM, **SWAP, **TWO}, share=2.0),
+    Case("histogram first", TWO_WAY, {**WHOLE, "rounds": 1, "initial_share": 0.9}),
+    Case("adaptive rounds", TWO_WAY, {**WHOLE, "rounds": "adaptive", "initial_share": 0.8}),
+    Case("ranges", PREFIXES, MWEM),
+    Case("cube", Workload.cube("a", "b"), MWEM),
+    Case("parities", Workload.parities(2), {**MWEM, **SWAP}, "ac"),
+    Case("residuals at once", Workload.marginals(1), {}, "ac"),
+    Case("residuals at once", TWO_WAY, {**SWAP, **TWO}, "ac", share=2.0),
+    Case("in rounds", TWO_WAY, {**ONCE, **TWO}, rounds=True),
+    Case("in adaptive rounds", TWO_WAY, {"initial_share": 0.02}, rounds=True, share=0.5,
+         note="its loss comes in many small pieces"),
+    Case("in rounds", TWO_WAY, {**ONCE, **SWAP}, rounds=True, share=1.3),
+    Case("ranges", PREFIXES, {}),
+    Case("marginals", TWO_WAY, {**MWEM, "delta": 1e-9}, share=0.25,
+         note="the slack of the conversion hides half the noise"),
+    Case("learnt domain", Workload.marginals(1), {"delta": 0.1, "domain_budget": 0.5}, share=0.25,
+         note="delta and the conversion hide most; see discover",
+         pair=([*COMMON, *[("y", "p")] * 6], [*COMMON, *[("y", "p")] * 7])),
+)  # fmt: skip
+"""Both engines, both relations, several rows a person, every query kind, both ways to start, adaptive rounds,
+one shot and rounds; and a domain learnt from a value that comes up to the threshold, judged by (epsilon,
+delta), which sees little.
+
+Most of the budget goes into one measurement where a policy can say so: a loss in one piece shows in fewer
+runs than the same loss in many.
+"""
 
 
 def release_checks() -> list[Check]:
-    """Both engines, both relations, several rows a person, every query kind, both ways to start, adaptive
-    rounds, one shot and rounds.
-
-    Most of the budget goes into one measurement where a policy can say so: a loss in one piece shows in fewer
-    runs than the same loss in many.
-    """
-    two_way, prefixes = Workload.marginals(2), Workload.ranges("b", which="prefix")
-    once = {"rounds": 1, "initial_share": 0.02}
-    mwem = {"engine": "mwem", "rounds": 1, "initial": "none"}
-    whole = {"engine": "mwem", "initial": "histogram", "components": "one"}
-    swap, two = {"neighbours": "replace"}, {"contributions": 2}
-    cases = [
-        Case("marginals", two_way, policy(**mwem)),
-        Case("marginals", two_way, policy(**mwem, **swap, **two), share=2.0),
-        Case("histogram first", two_way, policy(**whole, rounds=1, initial_share=0.9)),
-        Case("adaptive rounds", two_way, policy(**whole, rounds="adaptive", initial_share=0.8)),
-        Case("ranges", prefixes, policy(**mwem)),
-        Case("cube", Workload.cube("a", "b"), policy(**mwem)),
-        Case("parities", Workload.parities(2), policy(**mwem, **swap), columns=("a", "c")),
-        Case("residuals at once", Workload.marginals(1), policy(), columns=("a", "c")),
-        Case("residuals at once", two_way, policy(**swap, **two), columns=("a", "c"), share=2.0),
-        Case("in rounds", two_way, policy(**once, **two), rounds=True),
-        Case(
-            "in adaptive rounds",
-            two_way,
-            policy(initial_share=0.02),
-            rounds=True,
-            share=0.5,
-            note="its loss comes in many small pieces",
-        ),
-        Case("in rounds", two_way, policy(**once, **swap), rounds=True, share=1.3),
-        Case("ranges", prefixes, policy()),
-        Case(
-            "marginals",
-            two_way,
-            policy(**mwem, delta=1e-9),
-            share=0.25,
-            note="the slack of the conversion hides half the noise",
-        ),
-    ]
-    return [*map(check_of, cases), learnt()]
-
-
-def learnt() -> Check:
-    """A release that learns its domain, from a value that comes up to the threshold: judged by (epsilon,
-    delta), which sees little.
-    """
-    chosen = policy(delta=0.1, domain_budget=0.5)
-    case = Case(
-        "learnt domain",
-        Workload.marginals(1),
-        chosen,
-        declared=False,
-        share=0.25,
-        note="delta and the conversion hide most; see discover",
-    )
-    common: Rows = [("x", "p")] * 12
-    return check_of(case, ([*common, *[("y", "p")] * 6], [*common, *[("y", "p")] * 7]))
+    return [case.check(lambda r, noise, case=case: at_once(r, noise, rounds=case.rounds)) for case in CASES]

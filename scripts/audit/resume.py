@@ -8,7 +8,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -16,24 +16,22 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyarrow as pa
 
-from audit.check import Check, Seen, facts_of
+from audit.check import Check, Seen, facts_of, stage
 from audit.draws import Call, Witness
-from audit.releases import FIELDS, VERSIONS, Case, policy, seen_in, tables
-from audit.stages import ADD_REMOVE, PURE, codes_of, domain_of, make, worst
-from factored_mwem import Cap, Domain, LedgerFile, Release, Workload
-from factored_mwem import crashpoints as faults
+from audit.releases import MWEM, VERSIONS, Case, seen_in
+from audit.stages import ADD_REMOVE, BUDGET, ONE, PURE, coded, worst
+from factored_mwem import Cap, LedgerFile, Release, Workload
 from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.accounting.unit import Unit
+from factored_mwem.files import crashpoints as faults
 from factored_mwem.ledger.journal import CODE_BYTES, HEAD, MAGIC, Journaled
 from factored_mwem.ledger.journal_folder import JournalFile
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.pipeline.release import make as make_release
+from factored_mwem.pipeline.release import make, spending_of
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Session
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
 
 NAME, ID = "table", "audit"
 CRASHES = (("after journal", "rows"), ("before journal", "choice"), *[("after journal", "table")] * 3)
@@ -44,15 +42,9 @@ The draw that dies before it is journaled reaches no disk: nobody sees it, and i
 keeps its word draws its table once, so that the attempts after that end well, too, and must end in the same
 release.
 """
-CASE = Case(
-    "resumed after crashes",
-    Workload.marginals(2),
-    policy(engine="mwem", rounds=1, initial="none"),
-    note=(
-        "what is seen: every record of the journal after every crash, and the release; torn records, which "
-        "are "
-        "cut off, are not among it"
-    ),
+NOTE = (
+    "what is seen: every record of the journal after every crash, and the release; torn records, which are "
+    "cut off, are not among it"
 )
 
 
@@ -76,74 +68,61 @@ def pristine() -> Path:
 
 
 def resume_checks() -> list[Check]:
-    return [journaled(Unit()), resumed()]
-
-
-def resumed() -> Check:
-    """A release under a run id that dies at every place in CRASHES and goes on."""
-    domain = Domain.from_dict({"fields": [FIELDS[name] for name in CASE.columns]})
-    private = [
-        pa.table(dict(zip(CASE.columns, map(list, zip(*rows, strict=True)), strict=True)))
-        for rows in tables(CASE)
+    """measure under a journal, and a release under a run id."""
+    case = Case("resumed after crashes", Workload.marginals(2), MWEM, share=0.4, note=NOTE)
+    budget = BUDGET[PURE]
+    return [
+        stage("measure rows, resumed twice", budget, ONE, coded(worst(ONE)), journaled, share=0.25),
+        case.check(resumed),
     ]
-    requests = [Request.of(table, CASE.workload, CASE.policy, domain=domain) for table in private]
-
-    def play(world: int, noise: Noise) -> Seen:
-        found: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory(dir=shelf().name) as folder, VERSIONS:
-            ledger = Path(folder) / "ledger.fmwl"
-            shutil.copyfile(pristine(), ledger)
-            for attempt, place in enumerate((*CRASHES, None)):
-                made = attempted(requests[world], ledger, noise, place)
-                (journal,) = ledger.with_name(f"{ledger.name}.journals").glob("*.journal")
-                found |= {f"journal {attempt}.{i}": record for i, record in enumerate(records(journal))}
-        assert made is not None
-        seen = seen_in(made)
-        look = seen.look
-        seen.look = lambda: facts_of(found) | look()
-        return seen
-
-    return Check(CASE.name, PURE, "epsilon", play, fixed=False, share=0.4, whole=True, note=CASE.note)
 
 
-def journaled(unit: Unit) -> Check:
-    """measure under a journal, by a process that dies after it, twice; all records count as seen."""
-    tables = [PrivateRows.coded(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
+def resumed(request: Request, noise: Noise) -> Seen:
+    """A release that dies at every place in CRASHES and goes on."""
+    written: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=shelf().name) as folder, VERSIONS:
+        ledger = Path(folder) / "ledger.fmwl"
+        shutil.copyfile(pristine(), ledger)
+        for attempt, place in enumerate((*CRASHES, None)):
+            release = attempted(request, ledger, noise, place)
+            (journal,) = ledger.with_name(f"{ledger.name}.journals").glob("*.journal")
+            written |= {f"journal {attempt}.{i}": record for i, record in enumerate(records(journal))}
+    assert release is not None
+    seen = seen_in(release)
+    look = seen.look
+    seen.look = lambda: facts_of(written) | look()
+    return seen
 
-    def once(world: int, path: Path, session: Session) -> np.ndarray:
-        journal = JournalFile(path, b"key")
-        try:
-            if journal.header is None:
-                journal.begin({})
-            noise = Journaled(session.noise, journal, session.accountant, complete=False)
-            cost = session.accountant.budget.amount
-            return (
-                Session(session.accountant, session.unit, noise).measure(tables[world], (), cost=cost).noisy
-            )
-        finally:
-            journal.close()
 
-    def act(world: int, session: Session) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(dir=shelf().name) as folder:
-            path, found = Path(folder) / "a.journal", {}
-            for attempt in range(2):
-                once(world, path, Session(Accountant(session.accountant.budget), session.unit, session.noise))
-                found |= {f"record {attempt}.{i}": record for i, record in enumerate(records(path))}
-            return found | {"noisy": once(world, path, session)}
-
-    return make("measure rows, resumed twice", PURE, unit, act, share=0.25)
+def journaled(rows: PrivateRows, session: Session) -> dict[str, Any]:
+    """measure by a process that dies after it, twice; all records count as seen."""
+    written: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=shelf().name) as folder:
+        path = Path(folder) / "a.journal"
+        for attempt in range(3):
+            last = attempt == 2
+            accountant = session.accountant if last else Accountant(session.accountant.budget)
+            with closing(JournalFile(path, b"key")) as journal:
+                if journal.header is None:
+                    journal.begin({})
+                noise = Journaled(session.noise, journal, accountant, complete=False)
+                again = Session(accountant, session.unit, noise)
+                noisy = again.measure(rows, (), cost=accountant.budget.amount).noisy
+            if not last:
+                written |= {f"record {attempt}.{i}": record for i, record in enumerate(records(path))}
+    return {**written, "noisy": noisy}
 
 
 def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, str] | None) -> Release | None:
     """The release, or None where the attempt died."""
-    r = request
     try:
-        with dying(noise, place), Run.begin(r, Booking(ledger, NAME, ID), version="audit") as run:
-            made = make_release(
-                Request(r.private, r.workload, r.policy, r.declared, None, None, None), run, noise=noise
-            )
+        with (
+            dying(noise, place),
+            Run.begin(spending_of(request), Booking(ledger, NAME, ID), version="audit") as run,
+        ):
+            release = make(request, run, noise=noise)
             run.finish()
-        return made
+        return release
     except Crash:
         return None
 
@@ -173,11 +152,11 @@ def kind_of(call: Call) -> str:
 
 def records(path: Path) -> list[np.ndarray]:
     """The numbers of every whole record in a journal, as its file holds them; room beyond them is empty."""
-    data, at, found = path.read_bytes(), 0, []
+    data, at, drawn = path.read_bytes(), 0, []
     while data[at : at + len(MAGIC)] == MAGIC:
         length = HEAD.unpack_from(data, at)[2]
         line, _, numbers = data[at + HEAD.size : at + HEAD.size + length].partition(b"\n")
         if json.loads(line).get("draw"):
-            found.append(np.frombuffer(numbers, dtype="<i8"))
+            drawn.append(np.frombuffer(numbers, dtype="<i8"))
         at += HEAD.size + length + CODE_BYTES
-    return found
+    return drawn

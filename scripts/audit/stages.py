@@ -1,5 +1,5 @@
-"""The checks of select and measure, of marginals, residuals and single questions: worst-case neighbours of a
-few rows, the real noise.
+"""The checks of select and measure, of marginals, residuals, single questions, graphs and sketches:
+worst-case neighbours of a few rows, the real noise.
 """
 
 from __future__ import annotations
@@ -10,18 +10,27 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from audit.check import Check, stage
-from audit.draws import Witness
+from audit.draws import Witness, silent
 from factored_mwem import Attribute, Domain, Neighbours, Workload
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.vertices import Vertices
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.privacy.answers import PrivateAnswers
 from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.other.edges import AllEdges, PrivateEdges
+from factored_mwem.privacy.other.projected import PrivateProjection
 from factored_mwem.privacy.residuals import measure_residuals
 from factored_mwem.privacy.session import Eligible, Session
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.inputs.source import open_table
+from factored_mwem.workload.cuts import Cut, RankOne
+from factored_mwem.workload.projection import Listed, Stack
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
@@ -32,12 +41,13 @@ Rows = Sequence[Row]
 Pair = tuple[Rows, Rows]
 PURE, ZCDP = Composition.PURE, Composition.ZCDP
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+ONE, TWO, SWAP, SWAP_TWO = (Unit(relation, k) for relation in (ADD_REMOVE, REPLACE) for k in (1, 2))
 BUDGET = {
     PURE: Budget(1.0, 0.0, PURE, Fraction(1), Fraction(0)),
     ZCDP: Budget(1.0, 1e-9, ZCDP, Fraction(1), Fraction(0)),
 }
 """All of it is spent in a run: epsilon 1, or rho 1."""
-UNIT = {PURE: "epsilon", ZCDP: "rho"}
+SHAPE = (2, 3)
 OTHERS: Rows = ((0, 0), (0, 1), (1, 2), (1, 2))
 """Everybody else's rows, over 2 x 3 codes."""
 ELSEWHERE: Rows = ((0, 1), (0, 2), (1, 0), (1, 1))
@@ -53,8 +63,10 @@ def domain_of(shape: Sequence[int]) -> Domain:
     )
 
 
-def codes_of(rows: Rows) -> list[np.ndarray]:
-    return [np.array([row[i] for row in rows], dtype=np.uint8) for i in range(2)]
+def coded(pair: Sequence[Rows], shape: Sequence[int] = SHAPE) -> list[PrivateRows]:
+    """The private tables of these rows."""
+    columns = [[np.array([row[i] for row in rows], dtype=np.uint8) for i in range(2)] for rows in pair]
+    return [PrivateRows.coded(codes, domain_of(shape)) for codes in columns]
 
 
 def worst(unit: Unit) -> Pair:
@@ -62,88 +74,66 @@ def worst(unit: Unit) -> Pair:
     corner of the domain to the other.
     """
     k = unit.contributions
-    if unit.neighbours is ADD_REMOVE:
-        return ELSEWHERE, (*ELSEWHERE, *[(0, 0)] * k)
-    return (*ELSEWHERE, *[(1, 2)] * k), (*ELSEWHERE, *[(0, 0)] * k)
+    gone = [(1, 2)] * (k * (unit.neighbours is REPLACE))
+    return (*ELSEWHERE, *gone), (*ELSEWHERE, *[(0, 0)] * k)
 
 
-def name_of(what: str, composition: Composition, unit: Unit) -> str:
-    return f"{what}: {composition.value}, {unit.neighbours.value}, k={unit.contributions}"
-
-
-def make(
-    what: str,
-    composition: Composition,
-    unit: Unit,
-    act: Callable[[int, Session], dict[str, Any]],
-    **more: Any,
-) -> Check:
-    play = stage(act, unit, BUDGET[composition])
-    return Check(name_of(what, composition, unit), composition, UNIT[composition], play, **more)
+def exchanged(unit: Unit, others: Rows = OTHERS) -> Pair:
+    """As `worst`, over the same marginals in all units: k rows come to the first cell, or go there from the
+    last.
+    """
+    k = unit.contributions
+    return others, (*others[: 4 - k * (unit.neighbours is REPLACE)], *[(0, 0)] * k)
 
 
 def measuring(
-    what: str,
-    positions: tuple[int, ...],
-    composition: Composition,
-    unit: Unit,
-    *,
-    cost: Fraction | None = None,
+    what: str, worlds: Sequence[Any], target: Any, composition: Composition, unit: Unit, **more: Any
 ) -> Check:
-    """measure of one marginal."""
-    tables = [PrivateRows.coded(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
-    spent = cost or BUDGET[composition].amount
+    """measure of `target`, at all of the budget or at `cost`."""
+    cost = more.pop("cost", BUDGET[composition].amount)
 
-    def act(world: int, session: Session) -> dict[str, Any]:
-        return {"noisy": session.measure(tables[world], positions, cost=spent).noisy}
+    def act(table: Any, session: Session) -> np.ndarray:
+        return session.measure(table, target, cost=cost).noisy
 
-    return make(f"measure {what}", composition, unit, act)
+    return stage(f"measure {what}", BUDGET[composition], unit, worlds, act, **more)
 
 
 def measuring_twice(composition: Composition, unit: Unit) -> Check:
     """Two marginals in one ledger, for their draws must be independent: differences of their cells show noise
     that is not.
     """
-    tables = [
-        PrivateRows.coded(codes_of(rows), domain_of((2, 3))) for rows in ((((0, 1),) * 3), ((0, 1),) * 4)
-    ]
     cost = BUDGET[composition].amount / 2
 
-    def act(world: int, session: Session) -> dict[str, Any]:
-        first, second = (session.measure(tables[world], (p,), cost=cost).noisy for p in (0, 1))
+    def act(table: PrivateRows, session: Session) -> dict[str, Any]:
+        first, second = (session.measure(table, (p,), cost=cost).noisy for p in (0, 1))
         both = {f"noisy[{i}] apart": first[i] - second[i] for i in range(2)}
         return {"first": first, "second": second, **both}
 
-    return make("measure two marginals", composition, unit, act)
+    worlds = coded([((0, 1),) * n for n in (3, 4)])
+    return stage("measure two marginals", BUDGET[composition], unit, worlds, act)
 
 
-def selecting(composition: Composition, unit: Unit) -> Check:
-    """select between two marginals whose scores move against each other, as far as they can."""
-    candidates = Workload.marginals(1).candidates(domain_of((2, 3)))
-    tables = [
-        PrivateRows.coded(codes_of(rows), candidates.domain).count(candidates) for rows in exchanged(unit)
-    ]
+def selecting(
+    what: str, worlds: Sequence[Any], model: np.ndarray, composition: Composition, unit: Unit, *weights: Any
+) -> Check:
+    """select between the first two candidates, whose scores move against each other."""
+    eligible = Eligible(np.arange(2), np.zeros(2), *weights)
+
+    def act(table: Any, session: Session) -> dict[str, Any]:
+        return {"chosen": session.select(table, model, eligible, cost=session.left)}
+
+    return stage(f"select {what}", BUDGET[composition], unit, worlds, act, share=0.5)
+
+
+def selecting_marginal(composition: Composition, unit: Unit) -> Check:
+    """Two marginals whose errors move as far as they can."""
+    domain = domain_of(SHAPE)
+    candidates = Workload.marginals(1).candidates(domain)
     one, other = against(composition, unit)
-    answers = ModelAnswers(candidates).answers(
-        ProductModel(domain_of((2, 3)), [Factor((0,), (2,), one / 4), Factor((1,), (3,), other / 4)], 4.0),
-        np.arange(2),
-    )
-
-    def act(world: int, session: Session) -> dict[str, Any]:
-        chosen = session.select(
-            tables[world], answers, Eligible(np.arange(2), np.zeros(2)), cost=session.accountant.budget.amount
-        )
-        return {"chosen": chosen}
-
-    return make("select marginal", composition, unit, act, share=0.5)
-
-
-def exchanged(unit: Unit) -> Pair:
-    """As `worst`, over the same marginals in all units: k rows come to the first cell, or go there from the
-    last.
-    """
-    k = unit.contributions
-    return OTHERS, (*OTHERS[: 4 - k * (unit.neighbours is REPLACE)], *[(0, 0)] * k)
+    model = ProductModel(domain, [Factor((0,), (2,), one / 4), Factor((1,), (3,), other / 4)], 4.0)
+    worlds = [table.count(candidates) for table in coded(exchanged(unit))]
+    answers = ModelAnswers(candidates).answers(model, np.arange(2))
+    return selecting("marginal", worlds, answers, composition, unit)
 
 
 def against(composition: Composition, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
@@ -161,160 +151,151 @@ def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> C
     """measure_residuals of all subsets, unevenly weighted, on those neighbours whose answers are farthest
     apart.
     """
-    weights, cells = np.array([1, 2, 2, 3]), list(itertools.product(range(shape[0]), range(shape[1])))
-    cost, k = BUDGET[composition].amount, unit.contributions
+    weights, cells = np.array([1, 2, 2, 3]), list(itertools.product(*map(range, shape)))
+    k, swap, rest = unit.contributions, unit.neighbours is REPLACE, ((0, 0), (1, 1))
 
     def reads(table: PrivateRows, session: Session) -> np.ndarray:
-        return measure_residuals(session, table, shape, 2, weights, cost=cost).noisy
+        return measure_residuals(session, table, shape, 2, weights, cost=session.left).noisy
 
-    def pairs() -> Iterator[Pair]:
-        rest = ((0, 0), (1, 1))
-        for person in cells:
-            for other in cells if unit.neighbours is REPLACE else [None]:
-                yield (*rest, *([other] * k if other else [])), (*rest, *[person] * k)
+    def pairs() -> Iterator[list[PrivateRows]]:
+        for person, other in itertools.product(cells, cells if swap else [None]):
+            gone = [other] * k if other else []
+            yield coded(((*rest, *gone), (*rest, *[person] * k)), shape)
 
-    def apart(pair: Pair) -> float:
-        one, other = (
-            exact(
-                lambda session, rows=rows: reads(
-                    PrivateRows.coded(codes_of(rows), domain_of(shape)), session
-                ),
-                unit,
-                composition,
-            )
-            for rows in pair
-        )
+    def apart(pair: Sequence[PrivateRows]) -> float:
+        one, other = (exactly(lambda s, t=table: reads(t, s), unit, composition) for table in pair)
         return float(np.linalg.norm(one - other, 1 if composition is PURE else 2))
 
-    tables = [PrivateRows.coded(codes_of(rows), domain_of(shape)) for rows in max(pairs(), key=apart)]
-    return make(
-        f"measure residuals of {shape[0]} x {shape[1]}",
-        composition,
-        unit,
-        lambda world, session: {"noisy": reads(tables[world], session)},
-    )
+    what = f"measure residuals of {shape[0]} x {shape[1]}"
+    return stage(what, BUDGET[composition], unit, max(pairs(), key=apart), reads)
 
 
-class Silent:
-    """Noise that adds none: what it is given comes out."""
-
-    def __init__(self, composition: Composition) -> None:
-        self.composition = composition
-
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        return int(np.argmax(scores))
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        return np.array(values)
-
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return {key: count for key, count in counts.items() if count >= threshold}
-
-
-def exact(read: Callable[[Session], Any], unit: Unit, composition: Composition) -> np.ndarray:
+def exactly(read: Callable[[Session], Any], unit: Unit, composition: Composition) -> np.ndarray:
     """What the one call of a reading gives to the noise."""
-    witness = Witness(Silent(composition))
+    witness = Witness(silent(composition))
     read(Session(Accountant(BUDGET[composition]), unit, witness))
     (call,) = witness.calls
-    found: np.ndarray = call.private
-    return found
+    return call.private
 
 
-def kind_of(what: str, unit: Unit) -> tuple[Questions, tuple[int, int], Pair]:
-    """Two questions of a kind, a domain, and neighbours between which each answer moves as far as it can."""
-    k, replace = unit.contributions, unit.neighbours is REPLACE
+def kind_of(what: str, unit: Unit) -> tuple[Questions, Sequence[Any]]:
+    """Two questions of a kind, and neighbours between which each answer moves as far as it can."""
+    shape, others, replace = SHAPE, OTHERS, unit.neighbours is REPLACE
+    kind: Questions
     if what == "parities":
-        rest = ((0, 0), (0, 1), (1, 1), (1, 1))
-        return Parities.up_to((0, 1), 2), (2, 2), (rest, (*rest[: 4 - k * replace], *[(0, 0)] * k))
-    if what == "cuboids":
-        return Cuboids(((0,), (1,)), (2, 3)), (2, 3), exchanged(unit)
-    low, high = ([0], [2]) if replace else ([0], [0]), ([0], [2]) if replace else ([0], [1])
-    return Ranges((1,), (3,), np.array(low), np.array(high)), (2, 3), exchanged(unit)
+        kind, shape, others = Parities.up_to((0, 1), 2), (2, 2), ((0, 0), (0, 1), (1, 1), (1, 1))
+    elif what == "cuboids":
+        kind = Cuboids(((0,), (1,)), SHAPE)
+    else:
+        low, high = ([0, 2] if replace else [0, 0]), ([0, 2] if replace else [0, 1])
+        kind = Ranges((1,), (3,), np.array(low)[:, None], np.array(high)[:, None])
+    worlds = coded(exchanged(unit, others), shape)
+    return kind, [PrivateAnswers.of(table, domain_of(shape), [kind]) for table in worlds]
 
 
-def asking(what: str, composition: Composition, unit: Unit, *, question: int = 0) -> Check:
+def asking(what: str, composition: Composition, unit: Unit) -> Check:
     """measure of the first of two questions."""
-    kind, shape, pair = kind_of(what, unit)
-    tables = [
-        PrivateRows.coded(codes_of(rows), domain_of(shape)).answer(domain_of(shape), [kind]) for rows in pair
-    ]
-
-    def act(world: int, session: Session) -> dict[str, Any]:
-        return {
-            "noisy": session.measure(tables[world], question, cost=session.accountant.budget.amount).noisy
-        }
-
-    return make(f"measure question of {what}", composition, unit, act)
+    return measuring(f"question of {what}", kind_of(what, unit)[1], 0, composition, unit)
 
 
 def choosing(what: str, composition: Composition, unit: Unit) -> Check:
     """select between two questions, whose scores move against each other."""
-    kind, shape, pair = kind_of(what, unit)
-    tables = [
-        PrivateRows.coded(codes_of(rows), domain_of(shape)).answer(domain_of(shape), [kind]) for rows in pair
-    ]
+    kind, worlds = kind_of(what, unit)
     if what == "cuboids":
         model = np.concatenate(against(composition, unit))
     else:
-        truth = [table_answers(kind, shape, rows) for rows in pair]
-        moves, far = truth[1] - truth[0], kind.l1(unit)
-        ahead = np.zeros(len(moves))
-        ahead[:2] = -far * (composition is PURE), far
-        model = truth[0] + ahead * np.sign(moves)
-
-    def act(world: int, session: Session) -> dict[str, Any]:
-        cost = session.accountant.budget.amount
-        eligible = Eligible(np.arange(2), np.zeros(2), np.ones(2))
-        return {"chosen": session.select(tables[world], model, eligible, cost=cost)}
-
-    return make(f"select question of {what}", composition, unit, act, share=0.5)
+        truth = [table._contents.answers.astype(np.float64) for table in worlds]
+        ahead = np.zeros(len(truth[0]))
+        ahead[:2] = -kind.l1(unit) * (composition is PURE), kind.l1(unit)
+        model = truth[0] + ahead * np.sign(truth[1] - truth[0])
+    return selecting(f"question of {what}", worlds, model, composition, unit, np.ones(2))
 
 
-def table_answers(kind: Questions, shape: tuple[int, int], rows: Rows) -> np.ndarray:
-    return kind.answers(Counted(shape, rows)).astype(np.float64)
+EDGES: Rows = ((0, 1), (1, 0), (2, 2))
+"""Everybody else's lines: an edge in both orders, and a loop."""
+COMING: Rows = ((2, 3), (3, 1))
+GOING: Rows = ((0, 2), (3, 0))
+SIDES = ([0, 1, 1, 0], [0, 0, 0, 1])
+GRAPH = {
+    "pairs": AllEdges.PAIRS,
+    "count": AllEdges.COUNT,
+    "cut": Cut(*(np.array(side, dtype=np.bool_) for side in SIDES)),
+    "rank-1 query": RankOne.of(*SIDES),
+}
+"""What a graph is asked; the cut holds what comes, and nothing of what goes."""
 
 
-class Counted:
-    """Rows that may be counted freely, for what the audit makes up itself."""
+def graph(what: str, composition: Composition, unit: Unit) -> Check:
+    """Edge lists, read as a release reads them: a person's lines come, or come in the place of another's."""
 
-    def __init__(self, shape: tuple[int, int], rows: Rows) -> None:
-        self._shape, self._codes = shape, codes_of(rows)
+    def sealed(lines: Rows) -> PrivateEdges:
+        table = pa.table({name: [str(line[i]) for line in lines] for i, name in enumerate(("from", "to"))})
+        return PrivateEdges.read(open_table(table), Vertices.of(4), ("from", "to"))
 
-    def column(self, variable: int) -> np.ndarray:
-        return self._codes[variable]
+    k = unit.contributions
+    gone = GOING[:k] if unit.neighbours is REPLACE else ()
+    worlds = [sealed((*EDGES, *gone)), sealed((*EDGES, *COMING[:k]))]
+    return measuring(f"{what} of a graph", worlds, GRAPH[what], composition, unit)
 
-    def marginal(self, positions: Sequence[int]) -> np.ndarray:
-        cells = np.ravel_multi_index([self._codes[p] for p in positions], [self._shape[p] for p in positions])
-        return np.bincount(cells, minlength=int(np.prod([self._shape[p] for p in positions])))
+
+def sketch(size: int, composition: Composition, unit: Unit) -> Check:
+    """A sketch of `size` rows: a person's keys come, or change from one column of signs to its opposite,
+    which moves every row by two.
+    """
+    stacks = (Stack.of(size, 1, 4, 2, np.random.default_rng(n).bytes(64)) for n in range(10_000))
+    hashed, signs = next(
+        (stack, one)
+        for stack in stacks
+        for one, other in [stack.signs(np.arange(2, dtype=np.uint64)).astype(np.int64)]
+        if (one == -other).all()
+    )
+    k = unit.contributions
+    worlds = [
+        PrivateProjection.of(
+            open_source(pa.table({"k": [*"bccd", *person]})), "k", Listed(tuple("abcd")), hashed
+        )
+        for person in (["b"] * (k * (unit.neighbours is REPLACE)), ["a"] * k)
+    ]
+
+    def act(table: PrivateProjection, session: Session) -> dict[str, Any]:
+        noisy = session.measure(table, (), cost=session.left).noisy
+        return {"noisy": noisy, "answer": int(signs @ noisy)}
+
+    return stage(f"measure sketch of {size} rows", BUDGET[composition], unit, worlds, act)
+
+
+MARGINALS = (
+    ("rows", (), PURE, ONE),
+    ("marginal", (0, 1), PURE, ONE),
+    ("marginal", (0, 1), PURE, SWAP),
+    ("marginal", (1,), PURE, SWAP_TWO),
+    ("rows", (), ZCDP, TWO),
+    ("marginal", (0, 1), ZCDP, ONE),
+    ("marginal", (0,), ZCDP, SWAP_TWO),
+)
+GRAPHS = (
+    *[("pairs", composition, unit) for composition, unit in ((PURE, ONE), (PURE, SWAP_TWO), (ZCDP, TWO))],
+    *[("pairs", ZCDP, SWAP), ("count", PURE, TWO), ("cut", PURE, SWAP_TWO), ("cut", ZCDP, TWO)],
+    ("rank-1 query", PURE, ONE),
+)
 
 
 def stage_checks() -> list[Check]:
     """One for each mechanism, relation and number of contributions that differ in what the ledger must
     know.
     """
-    one, two = (Unit(ADD_REMOVE, k) for k in (1, 2))
-    swap, swap_two = (Unit(REPLACE, k) for k in (1, 2))
     return [
-        measuring("rows", (), PURE, one),
-        measuring("marginal", (0, 1), PURE, one),
-        measuring("marginal", (0, 1), PURE, swap),
-        measuring("marginal", (1,), PURE, swap_two),
-        measuring("rows", (), ZCDP, two),
-        measuring("marginal", (0, 1), ZCDP, one),
-        measuring("marginal", (0,), ZCDP, swap_two),
-        measuring_twice(PURE, one),
-        measuring("rows on a scale of 2^57", (), PURE, one, cost=TINY_COST),
-        *(
-            selecting(composition, unit)
-            for composition, unit in ((PURE, one), (PURE, swap_two), (ZCDP, two), (ZCDP, swap))
-        ),
-        residuals((2, 2), PURE, one),
-        residuals((2, 3), PURE, swap_two),
-        residuals((2, 2), ZCDP, two),
-        residuals((2, 3), ZCDP, swap),
-        *(asking(what, PURE, swap) for what in ("ranges", "cuboids", "parities")),
-        *(asking(what, ZCDP, two) for what in ("ranges", "parities")),
-        *(choosing(what, PURE, one) for what in ("ranges", "parities")),
-        *(choosing(what, PURE, swap) for what in ("ranges", "cuboids")),
-        choosing("parities", ZCDP, swap_two),
+        *(measuring(what, coded(worst(unit)), at, by, unit) for what, at, by, unit in MARGINALS),
+        measuring_twice(PURE, ONE),
+        measuring("rows on a scale of 2^57", coded(worst(ONE)), (), PURE, ONE, cost=TINY_COST),
+        *itertools.starmap(selecting_marginal, ((PURE, ONE), (PURE, SWAP_TWO), (ZCDP, TWO), (ZCDP, SWAP))),
+        *(residuals((2, 2), composition, unit) for composition, unit in ((PURE, ONE), (ZCDP, TWO))),
+        *(residuals((2, 3), composition, unit) for composition, unit in ((PURE, SWAP_TWO), (ZCDP, SWAP))),
+        *(asking(what, PURE, SWAP) for what in ("ranges", "cuboids", "parities")),
+        *(asking(what, ZCDP, TWO) for what in ("ranges", "parities")),
+        *(choosing(what, PURE, ONE) for what in ("ranges", "parities")),
+        *(choosing(what, PURE, SWAP) for what in ("ranges", "cuboids")),
+        choosing("parities", ZCDP, SWAP_TWO),
+        *itertools.starmap(graph, GRAPHS),
+        *itertools.starmap(sketch, ((1, PURE, ONE), (1, PURE, SWAP), (4, ZCDP, TWO), (4, ZCDP, SWAP))),
     ]

@@ -17,46 +17,54 @@ else any), asked again and again by Zipf's law. All answers must be within alpha
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import math
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from bench.program import ROOT
+from bench.runner import Benchmark, Options, Row
 from factored_mwem import release
 from factored_mwem.answers.query import Between, Count, OneOf
-from factored_mwem.backends.codes import encode_table
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
-from factored_mwem.interactive.asking import ask
-from factored_mwem.interactive.question import NOBODY, Question
-from factored_mwem.tables.source import open_table
+from factored_mwem.sessions.online.asking import ask as asking
+from factored_mwem.sessions.online.question import NOBODY, CountQuestion
+from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.tables.inputs.source import open_table
 
-HERE = Path(__file__).resolve().parents[2]
 FEW = ("age", "workclass", "education", "marital-status", "sex", "income")
 """Columns of which a dense histogram has 60,480 cells."""
 BETA = 0.001
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stream(Options):
+    alpha: tuple[float, ...] = (0.05, 0.01)
+    pool: int = 10_000
+    stream: int = 20_000
+    zipf: float = 1.0
+    columns: Literal["few", "all"] = "few"
+    epsilon: float = 1000.0
+    delta: tuple[float, ...] = (0.0,)
+    seed: int = 0
+
+
 def adult() -> tuple[pa.Table, Domain]:
     """Adult and its declared domain: the whole table where FMWEM_DATASETS has it, else the bundled part."""
-    domain = Domain.load(HERE / "datasets" / "adult.domain.json")
-    folder = os.environ.get("FMWEM_DATASETS")
-    whole = Path(folder) / "adult" / "adult.csv.gz" if folder else None
-    if whole is not None and whole.exists():
-        with gzip.open(whole) as file:
-            table = pa.csv.read_csv(file)
-    else:
-        table = pa.csv.read_csv(HERE / "datasets" / "adult.csv")
-    return table, domain
+    whole = Path(os.environ.get("FMWEM_DATASETS", "none")) / "adult" / "adult.csv.gz"
+    bundled = ROOT / "datasets"
+    table = pa.csv.read_csv(whole if whole.exists() else bundled / "adult.csv")
+    return table, Domain.load(bundled / "adult.domain.json")
 
 
 def predicate(domain: Domain, columns: list[str], rng: np.random.Generator) -> Count:
@@ -77,174 +85,114 @@ def predicate(domain: Domain, columns: list[str], rng: np.random.Generator) -> C
     return Count(tuple(where))
 
 
-class Dense:
-    """The histogram of the columns, and questions as weights of each of its axes."""
-
-    def __init__(self, codes: list[np.ndarray], shape: tuple[int, ...]) -> None:
-        self.table = np.zeros(shape)
-        np.add.at(self.table, tuple(codes), 1.0)
-        self.n = float(self.table.sum())
-
-    @staticmethod
-    def answer(table: np.ndarray, masks: list[np.ndarray]) -> float:
-        for mask in reversed(masks):
-            table = table @ mask
-        return float(table)
+def masks_of(question: CountQuestion, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """The question as weights of each axis of a histogram."""
+    weights = dict(zip(question.terms.support, question.terms.weights, strict=True))
+    return [weights[a][0] if a in weights else np.ones(size) for a, size in enumerate(shape)]
 
 
-def masks_of(question: Question, shape: tuple[int, ...]) -> list[np.ndarray]:
-    masks = [np.ones(size) for size in shape]
-    for a, weights in zip(question.terms.support, question.terms.weights, strict=True):
-        masks[a] = weights[0]
-    return masks
-
-
-def outer(masks: list[np.ndarray]) -> np.ndarray:
-    found = np.ones(())
-    for mask in masks:
-        found = np.multiply.outer(found, mask)
-    return found
+def answer(table: np.ndarray, masks: list[np.ndarray]) -> float:
+    """Of a histogram and the weights of each of its axes."""
+    return float(reduce(np.matmul, reversed(masks), table))
 
 
 def weights_alone(
-    data: Dense, stream: list[tuple[int, list[np.ndarray]]], alpha: float, *, turbo: bool, seed: int
-) -> tuple[float, int, float]:
-    """(epsilon, answers off by more than alpha, the largest error as a share of alpha) of PMW or of Turbo."""
-    rng, n = np.random.default_rng(seed), data.n
+    table: np.ndarray, stream: list[tuple[int, list[np.ndarray]]], alpha: float, *, turbo: bool, seed: int
+) -> Row:
+    """PMW, or Turbo, over the dense histogram of the columns."""
+    rng, n = np.random.default_rng(seed), table.sum()
     each = 4 * math.log(1 / BETA) / (n * alpha)
-    believed, updates = np.full(data.table.shape, 1 / data.table.size), np.zeros(data.table.shape)
-    needed = np.full(data.table.shape, 5.0)
+    noise, rate = 1 / (n * each), 4 / 8 if turbo else alpha / 2
+    believed, updates = np.full(table.shape, 1 / table.size), np.zeros(table.shape)
+    needed = np.full(table.shape, 5.0)
     known: dict[int, float] = {}
-    spent, off, worst, level, is_open = 0.0, 0, 0.0, 0.0, False
+    spent, errors, level, is_open = 0.0, [], 0.0, False
     for key, masks in stream:
-        truth = Dense.answer(data.table, masks) / n
+        truth = answer(table, masks) / n
         value = known.get(key) if turbo else None
         if value is None:
-            query = outer(masks) > 0
+            query = reduce(np.multiply.outer, masks) > 0
             ready = not turbo or bool((updates[query] >= needed[query]).all())
-            guess = Dense.answer(believed, masks)
-            passed = False
+            guess, passed = answer(believed, masks), False
             if ready:
                 if not is_open:
-                    spent, is_open = spent + 3 * each, True
-                    level = alpha / 2 + rng.laplace(scale=1 / (n * each))
-                passed = abs(truth - guess) + rng.laplace(scale=1 / (n * each)) < level
-                is_open = passed
+                    spent, level = spent + 3 * each, alpha / 2 + rng.laplace(scale=noise)
+                is_open = passed = abs(truth - guess) + rng.laplace(scale=noise) < level
                 if not passed and turbo:
                     needed[query] = updates[query].min() + 1
             if passed:
                 value = guess
             else:
                 spent += each
-                value = truth + rng.laplace(scale=1 / (n * each))
-                margin = 0.01 * alpha if turbo and not ready else 0.0
-                rate = 4 / 8 if turbo else alpha / 2
-                if abs(value - guess) > margin:
+                known[key] = value = truth + rng.laplace(scale=noise)
+                if abs(value - guess) > (0.01 * alpha if turbo and not ready else 0.0):
                     believed = believed * np.exp(math.copysign(rate, value - guess) * query)
                     believed /= believed.sum()
                     updates += query
-                known[key] = value
-        error = abs(value - truth) / alpha
-        off, worst = off + (error > 1), max(worst, error)
-    return spent, off, worst
+        errors.append(abs(value - truth) / alpha)
+    return {"epsilon": spent, "remarks": remark(errors)}
 
 
-def ours(
-    table: pa.Table,
-    given: dict[str, Any],
-    stream: list[tuple[int, Count, float]],
-    alpha: float,
-    **policy: Any,
-) -> tuple[float, int, int, float, dict[str, int], int]:
-    """(epsilon, answers, those off by more than their bound, the largest error as a share of it, answers by
-    source, tests) of a session.
-    """
-    off, worst, answered = 0, 0.0, 0
-    with ask(
-        table, given.get("model"), domain=given.get("domain"), alpha=alpha, beta=BETA, **policy
-    ) as session:
-        for _, query, truth in stream:
+def remark(errors: list[float]) -> str:
+    """Answers off by more than their bound, and the largest error as a share of it."""
+    return f"off {sum(error > 1 for error in errors)}, worst {max(errors, default=0):.2f} alpha"
+
+
+def ours(table: pa.Table, stream: list[tuple[Count, float]], alpha: float, **told: Any) -> Row:
+    """What a session spends on the stream, as far as its budget lasts."""
+    errors, began = [], time.perf_counter()
+    with asking(table, alpha=alpha, beta=BETA, **told) as session:
+        for query, truth in stream:
             try:
-                told = session.answer(query)
+                errors.append(abs(session.answer(query).value - truth) / session.alpha)
             except BudgetExceeded:
                 break
-            answered += 1
-            error = abs(told.value - truth) / session.alpha
-            off, worst = off + (error > 1), max(worst, error)
-        return session.spent, answered, off, worst, session.counts, session.tests
+        took = time.perf_counter() - began
+        parts = f"{session.counts}, {session.tests} tests, {remark(errors)}, {took:.0f} s"
+        return {"epsilon": session.spent, "answers": len(errors), "remarks": parts}
 
 
-def rows(args: argparse.Namespace) -> Iterator[tuple[str, str, float, int, str]]:
-    """(alpha, who, epsilon, answers, remarks), one after the other."""
+def asked(options: Stream, folder: Path) -> Iterator[Row]:
     table, domain = adult()
-    columns = list(domain.names) if args.columns == "all" else list(FEW)
-    table = table.select(columns)
-    domain = domain.project(columns)
-    rng = np.random.default_rng(args.seed)
-    pool: dict[str, tuple[Count, Question]] = {}
-    while len(pool) < args.pool:
+    columns = list(domain.names) if options.columns == "all" else list(FEW)
+    table, domain = table.select(columns), domain.project(columns)
+    rng = np.random.default_rng(options.seed)
+    pool: dict[str, tuple[Count, CountQuestion]] = {}
+    while len(pool) < options.pool:
         query = predicate(domain, columns, rng)
-        question = Question.of(query, domain)
+        question = CountQuestion.of(query, domain)
         if question.wanted[0] != NOBODY and question.cut.positions:
             pool[question.text] = (query, question)
-    asked = list(pool.values())
-    weights = 1 / np.arange(1, len(asked) + 1) ** args.zipf
-    picks = rng.choice(len(asked), size=args.stream, p=weights / weights.sum()).tolist()
-    codes = [
-        np.asarray(each, dtype=np.int64) for each in encode_table(domain.modelled, open_table(table)).columns
-    ]
-    shape = domain.modelled.shape
-    truths = [true_count(codes, question) for _, question in asked]
-    stream = [(i, asked[i][0], truths[i]) for i in picks]
+    questions = list(pool.values())
+    weights = 1 / np.arange(1, len(questions) + 1) ** options.zipf
+    picks = rng.choice(len(questions), size=options.stream, p=weights / weights.sum()).tolist()
+    codes = np.array(encode_table(domain.modelled, open_table(table)).columns, dtype=np.int64)
+    truths = [float(question.terms.of_rows(codes)[0]) for _, question in questions]
+    stream = [(questions[i][0], truths[i]) for i in picks]
     n, distinct = len(codes[0]), len(set(picks))
-    print(f"{n:,} records, {len(asked):,} predicates, {len(picks):,} asked, {distinct:,} of them distinct")
-    made = release(table, 2, domain=domain, epsilon=1.0, delta=1e-9, rows=1)
-    for alpha in args.alpha:
+    if options.columns != "all":
+        histogram = np.histogramdd(codes.T, [np.arange(size + 1) for size in domain.modelled.shape])[0]
+        masks = [(i, masks_of(questions[i][1], histogram.shape)) for i in picks]
+    print(
+        f"{n:,} records, {len(questions):,} predicates, {len(picks):,} asked, {distinct:,} of them distinct"
+    )
+    starts = {"warm": release(table, 2, domain=domain, epsilon=1.0, delta=1e-9, rows=1), "cold": None}
+    for alpha in options.alpha:
         each = math.log(1 / BETA) / (n * alpha)
-        yield f"{alpha:g}", "each", each * len(picks), len(picks), ""
-        yield f"{alpha:g}", "cache", each * distinct, len(picks), ""
-        if args.columns != "all":
-            data = Dense(codes, shape)
-            masks = [(i, masks_of(asked[i][1], shape)) for i in picks]
-            for name, turbo in (("pmw", False), ("turbo", True)):
-                spent, off, worst = weights_alone(data, masks, alpha, turbo=turbo, seed=args.seed)
-                yield f"{alpha:g}", name, spent, len(picks), f"off {off}, worst {worst:.2f} alpha"
-        for name, given in (("warm", {"model": made}), ("cold", {"domain": domain})):
-            for delta in args.delta:
-                began = time.perf_counter()
-                spent, answered, off, worst, counts, tests = ours(
-                    table, given, stream, alpha, epsilon=args.epsilon, delta=delta
-                )
-                took = time.perf_counter() - began
-                remarks = f"{counts}, {tests} tests, off {off}, worst {worst:.2f} alpha, {took:.0f} s"
-                yield f"{alpha:g}", f"ours {name}, delta {delta:g}", spent, answered, remarks
+        rows = {"each": {"epsilon": each * len(picks)}, "cache": {"epsilon": each * distinct}}
+        if options.columns != "all":
+            for name in ("pmw", "turbo"):
+                told = {"turbo": name == "turbo", "seed": options.seed}
+                rows[name] = weights_alone(histogram, masks, alpha, **told)
+        for name, model in starts.items():
+            for delta in options.delta:
+                told = {"model": model} if model else {"domain": domain}
+                told |= {"epsilon": options.epsilon, "delta": delta}
+                rows[f"ours {name}, delta {delta:g}"] = ours(table, stream, alpha, **told)
+        for who, row in rows.items():
+            answers = row.get("answers", len(picks))
+            yield {"alpha": alpha, "who": who, **row, "each": row["epsilon"] / answers}
 
 
-def true_count(codes: list[np.ndarray], question: Question) -> float:
-    inside = np.ones(len(codes[0]), dtype=bool)
-    for a, weights in zip(question.terms.support, question.terms.weights, strict=True):
-        inside &= weights[0][codes[a]] > 0
-    return float(inside.sum())
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench ask", description=__doc__.splitlines()[0])
-    parser.add_argument("--alpha", type=float, nargs="+", default=[0.05, 0.01])
-    parser.add_argument("--pool", type=int, default=10_000, help="distinct predicates")
-    parser.add_argument("--stream", type=int, default=20_000, help="questions asked")
-    parser.add_argument("--zipf", type=float, default=1.0)
-    parser.add_argument("--columns", choices=("few", "all"), default="few")
-    parser.add_argument("--epsilon", type=float, default=1000.0, help="a session's budget: enough for all")
-    parser.add_argument("--delta", type=float, nargs="+", default=[0.0])
-    parser.add_argument("--seed", type=int, default=0)
-    best: dict[str, float] = {}
-    print(f"{'alpha':>6}  {'who':<24}{'epsilon':>10}{'per answer':>12}{'x turbo':>9}")
-    for alpha, who, spent, answers, remarks in rows(parser.parse_args()):
-        best.setdefault(alpha, math.nan)
-        if who == "turbo":
-            best[alpha] = spent / answers
-        ratio = spent / answers / best[alpha]
-        print(
-            f"{alpha:>6}  {who:<24}{spent:>10.4g}{spent / answers:>12.3g}{ratio:>9.3g}  {remarks}", flush=True
-        )
-    return 0
+COLUMNS = "epsilon = {epsilon:.4g} | per answer = {each:.3g} | x turbo = {each/:.3g} | remarks = {remarks}"
+ask = Benchmark(Stream, asked, "alpha who", COLUMNS, base="turbo")

@@ -6,75 +6,83 @@ import itertools
 import json
 import os
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bench.peers import ORDER
+from bench.peers import ORDER, Task
 
 CATEGORICAL = (
-    "workclass",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "native-country",
-    "income>50K",
+    *("workclass", "education-num", "marital-status", "occupation", "relationship", "race", "sex"),
+    *("native-country", "income>50K"),
 )
-MAX_CELLS = 2**24
+MAX_CELLS = 2**22
 """A marginal of more cells is renumbered to those that are filled; below, a plain array of all cells is
 faster.
 """
+Clique = tuple[int, ...]
 
 
-@dataclass
-class Case:
-    """A table of codes, as every program gets it, and its marginals once they have been counted."""
+class Marginals:
+    """The marginals of real rows of codes, each counted once."""
 
-    name: str
-    table: Path
-    sizes_file: Path
-    sizes: dict[str, int]
-    columns: list[np.ndarray]
-    counted: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
+    def __init__(self, columns: Sequence[np.ndarray], sizes: Iterable[int]) -> None:
+        self.columns, self.sizes = columns, tuple(sizes)
+        self._counted: dict[Clique, np.ndarray] = {}
 
-    def errors(self, synthetic: Path) -> dict[str, float]:
-        """Mean error of every order, and the worst of the highest."""
-        theirs = read_codes(synthetic, self.sizes)
-        found = {}
-        for order in range(1, ORDER + 1):
-            distances = [
-                self._distance(theirs, clique)
-                for clique in itertools.combinations(range(len(self.sizes)), order)
-            ]
-            found[f"e{order}"] = float(np.mean(distances))
-        return {**found, f"max{ORDER}": float(np.max(distances))}
-
-    def _distance(self, theirs: list[np.ndarray], clique: tuple[int, ...]) -> float:
-        shape = [list(self.sizes.values())[p] for p in clique]
+    def distance(self, theirs: Sequence[np.ndarray], clique: Clique) -> float:
+        """L1 distance of a marginal of the real rows from that of others, 0 to 2."""
+        shape = [self.sizes[p] for p in clique]
         cells = int(np.prod(shape))
-        second = np.ravel_multi_index([theirs[p] for p in clique], shape)
+        made = np.ravel_multi_index([theirs[p] for p in clique], shape)
+        if clique in self._counted:
+            return distance(self._counted[clique], np.bincount(made, minlength=cells))
+        real = np.ravel_multi_index([self.columns[p] for p in clique], shape)
         if cells > MAX_CELLS:
-            first = np.ravel_multi_index([self.columns[p] for p in clique], shape)
-            _, both = np.unique(np.concatenate([first, second]), return_inverse=True)
-            return distance(
-                np.bincount(both[: len(first)], minlength=both.max() + 1),
-                np.bincount(both[len(first) :], minlength=both.max() + 1),
-            )
-        if clique not in self.counted:
-            self.counted[clique] = np.bincount(
-                np.ravel_multi_index([self.columns[p] for p in clique], shape), minlength=cells
-            ).astype(np.uint32)
-        return distance(self.counted[clique], np.bincount(second, minlength=cells))
+            filled, both = np.unique(np.concatenate([real, made]), return_inverse=True)
+            parts = (both[: len(real)], both[len(real) :])
+            return distance(*(np.bincount(part, minlength=len(filled)) for part in parts))
+        self._counted[clique] = np.bincount(real, minlength=cells).astype(np.uint32)
+        return distance(self._counted[clique], np.bincount(made, minlength=cells))
+
+    def distances(self, theirs: Sequence[np.ndarray], cliques: Iterable[Clique]) -> list[float]:
+        return [self.distance(theirs, clique) for clique in cliques]
 
 
 def distance(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.abs(first / first.sum() - second / second.sum()).sum())
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table of codes, as every program gets it."""
+
+    name: str
+    table: Path
+    sizes: dict[str, int]
+    columns: list[np.ndarray]
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        return Marginals(self.columns, self.sizes.values())
+
+    def task(self, epsilon: float, delta: float, rows: int | None = None) -> Task:
+        domain = self.table.with_suffix(".domain.json")
+        return Task(str(self.table), str(domain), epsilon, delta, rows or len(self.columns[0]))
+
+    def errors(self, synthetic: Path) -> dict[str, float]:
+        """Mean and worst error of every order."""
+        theirs, found = read_codes(synthetic, self.sizes), {}
+        for order in range(1, ORDER + 1):
+            cliques = itertools.combinations(range(len(self.sizes)), order)
+            distances = self.marginals.distances(theirs, cliques)
+            found |= {f"e{order}": float(np.mean(distances)), f"max{order}": float(np.max(distances))}
+        return found
 
 
 def read_codes(path: Path, sizes: dict[str, int]) -> list[np.ndarray]:
@@ -87,37 +95,33 @@ def read_codes(path: Path, sizes: dict[str, int]) -> list[np.ndarray]:
     return columns
 
 
+def whole_numbers(path: Path) -> dict[str, np.ndarray]:
+    """int64[row] by column of a table of whole numbers."""
+    table = pyarrow.csv.read_csv(path)
+    return {name: table[name].to_numpy().astype(np.int64) for name in table.schema.names}
+
+
 def prepare(name: str, folder: Path) -> Case:
     """Write the CSV and the sizes that every program gets."""
-    source = (
-        Path(name)
-        if Path(name).suffix in (".csv", ".gz")
-        else find("adult_discretised" if name == "adultcat" else name)
-    )
-    table = pyarrow.csv.read_csv(source)
+    own = Path(name).suffix in (".csv", ".gz")
+    source = Path(name) if own else find("adult_discretised" if name == "adultcat" else name)
+    name = Path(name).name.split(".csv")[0]
     declared = source.with_name(source.name.split(".csv")[0] + ".domain.json")
     if declared.exists():
         sizes: dict[str, int] = json.loads(declared.read_text(encoding="utf-8"))
+        table = pyarrow.csv.read_csv(source)
     else:  # brfss2015: whole numbers; what values there are is taken as public here
-        columns = {n: table[n].to_numpy().astype(np.int64) for n in table.schema.names}
-        table = pa.table({n: column - column.min() for n, column in columns.items()})
-        sizes = {n: int(np.ptp(column)) + 1 for n, column in columns.items()}
-    name = Path(name).name.split(".csv")[0]
+        columns = {n: column - column.min() for n, column in whole_numbers(source).items()}
+        sizes, table = {n: int(np.ptp(c)) + 1 for n, c in columns.items()}, pa.table(columns)
     sizes = {n: sizes[n] for n in CATEGORICAL} if name == "adultcat" else sizes
     written = folder / f"{name}.csv"
     pyarrow.csv.write_csv(table.select(list(sizes)), written)
     written.with_suffix(".domain.json").write_text(json.dumps(sizes), encoding="utf-8")
-    return Case(name, written, written.with_suffix(".domain.json"), sizes, read_codes(written, sizes))
+    return Case(name, written, sizes, read_codes(written, sizes))
 
 
 def find(name: str) -> Path:
     """The table of that name in FMWEM_DATASETS; SystemExit where there is none."""
-    folder = Path(os.environ.get("FMWEM_DATASETS", ".")) / name
-    found = sorted(folder.glob("*.csv*")) if folder.is_dir() else []
-    return (
-        found[0]
-        if found
-        else sys.exit(
-            f"no {name}/*.csv in FMWEM_DATASETS; name that folder, or give the path of a CSV of codes"
-        )
-    )
+    found = sorted((Path(os.environ.get("FMWEM_DATASETS", ".")) / name).glob("*.csv*"))
+    where = "in FMWEM_DATASETS; name that folder, or give the path of a CSV of codes"
+    return found[0] if found else sys.exit(f"no {name}/*.csv {where}")

@@ -15,58 +15,53 @@ not for `laplace`, which answers nothing else, nor above 2,500 vertices.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import networkx
 import numpy as np
 
+from bench.program import ROOT
+from bench.runner import Benchmark, Options, Row
 from factored_mwem.errors import BudgetExceeded
-from factored_mwem.graphs import Cut, PairWeights, cuts, release_graph
-from factored_mwem.graphs.norms import search_cuts
 from factored_mwem.kernels.cuts import cut_sum, unpack
+from factored_mwem.sessions.graph import Cut, PairWeights, cuts, release_graph
+from factored_mwem.sessions.graph.norms import search_cuts
 
-KARATE = Path(__file__).parents[2] / "datasets" / "karate.csv"
+KARATE = ROOT / "datasets" / "karate.csv"
 GRID = [0.5 * 0.8**i for i in range(24)]
 """Error bounds that sessions are tried with, as shares of the edges."""
-TITLES = ("graph", "|V|", "|E|", "eps", "  mechanism", "random", "ratio", "worst", "ratio", "seconds")
-WIDTHS = (-10, 7, 8, 6, -12, 10, 7, 10, 7, 9)
 SEARCHED = 2500
 """Vertices up to which the worst cut is searched for."""
 
 
-def random_edges(vertices: int, degree: int, rng: np.random.Generator) -> np.ndarray:
-    """Erdos and Renyi's."""
-    return _drawn(np.full((vertices, vertices), degree / vertices), rng)
+@dataclass(frozen=True, kw_only=True)
+class Graphs(Options):
+    only: tuple[Literal["karate", "random", "blocks", "attached"], ...] = ()
+    edges: Path | None = None
+    vertices: int = 1000
+    degree: int = 20
+    epsilons: tuple[float, ...] = (1.0,)
+    queries: int = 200
 
 
-def block_edges(vertices: int, degree: int, rng: np.random.Generator) -> np.ndarray:
-    """Two halves, nine edges in ten inside one of them."""
-    half = np.arange(vertices) < vertices // 2
-    return _drawn(np.where(half[:, None] == half, 1.8, 0.2) * degree / vertices, rng)
-
-
-def attached_edges(vertices: int, degree: int, rng: np.random.Generator) -> np.ndarray:
-    """Barabasi and Albert's: few vertices have most edges."""
-    import networkx
-
-    made = networkx.barabasi_albert_graph(vertices, max(1, degree // 2), seed=int(rng.integers(2**31)))
+def made_up(name: str, vertices: int, degree: int, rng: np.random.Generator) -> np.ndarray:
+    """Erdos and Renyi's; two halves, nine edges in ten inside one of them; Barabasi and Albert's, in which
+    few vertices have most edges.
+    """
+    share, seed = degree / vertices, int(rng.integers(2**31))
+    if name == "attached":
+        made = networkx.barabasi_albert_graph(vertices, max(1, degree // 2), seed=seed)
+    elif name == "blocks":
+        halves = [vertices // 2, vertices - vertices // 2]
+        inside = [[1.8 * share, 0.2 * share], [0.2 * share, 1.8 * share]]
+        made = networkx.stochastic_block_model(halves, inside, seed=seed)
+    else:
+        made = networkx.fast_gnp_random_graph(vertices, share, seed=seed)
     return np.array(made.edges)
-
-
-def _drawn(share: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.argwhere(np.triu(rng.random(share.shape) < share, 1))
-
-
-MADE: dict[str, Callable[[int, int, np.random.Generator], np.ndarray]] = {
-    "random": random_edges,
-    "blocks": block_edges,
-    "attached": attached_edges,
-}
 
 
 class Truth:
@@ -96,22 +91,23 @@ class Truth:
 
 def measured(truth: Truth, epsilon: float, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """A line for each mechanism."""
-    edges, n, began = np.stack([truth.low, truth.high], axis=1), truth.vertices, time.perf_counter()
-    made = release_graph(edges, n, epsilon=epsilon)
+    edges, began = np.stack([truth.low, truth.high], axis=1), time.perf_counter()
+    made = release_graph(edges, truth.vertices, epsilon=epsilon)
     seconds = time.perf_counter() - began
-    yield {"mechanism": "noise"} | truth.errors(made.noisy) | {"seconds": seconds}
-    assert made.weights is not None
-    yield {"mechanism": "weights"} | truth.errors(made.weights.astype(np.float64)) | {"seconds": seconds}
     drawn = np.zeros(made.vertices.pairs)
     drawn[made.edges] = 1
-    yield {"mechanism": "drawn"} | truth.errors(drawn) | {"seconds": seconds}
+    assert made.weights is not None
+    ways = {"noise": made.noisy, "weights": made.weights.astype(np.float64), "drawn": drawn}
+    for name, weights in ways.items():
+        yield {"mechanism": name, **truth.errors(weights), "seconds": seconds}
     # the two baselines are simulated: numpy's noise of the same law
     total = len(edges) + rng.laplace(0, 1 / epsilon)
-    yield {"mechanism": "even"} | truth.errors(np.full(len(drawn), total / len(drawn))) | {"seconds": 0.0}
+    even = truth.errors(np.full(len(drawn), total / len(drawn)))
+    yield {"mechanism": "even", **even, "seconds": 0.0}
     noise = rng.laplace(0, len(truth.cuts) / epsilon, len(truth.cuts))
     yield {"mechanism": "laplace", "random": float(np.abs(noise).max()), "seconds": 0.0}
     for name, hypothesis in (("fk", "frieze-kannan"), ("mw", "multiplicative-weights")):
-        yield {"mechanism": name} | asked(truth, edges, epsilon, hypothesis)
+        yield {"mechanism": name, **asked(truth, edges, epsilon, hypothesis)}
 
 
 def asked(truth: Truth, edges: np.ndarray, epsilon: float, hypothesis: Any) -> dict[str, Any]:
@@ -123,64 +119,37 @@ def asked(truth: Truth, edges: np.ndarray, epsilon: float, hypothesis: Any) -> d
         try:
             with cuts(edges, truth.vertices, alpha=alpha, epsilon=epsilon, hypothesis=hypothesis) as session:
                 told = np.array([session.cut(cut).value for cut in truth.cuts])
-                updates = session.counts["measured"]
         except BudgetExceeded:
             break
-        off = float(np.abs(told - truth.exact).max())
-        best = {"random": off, "bound": session.alpha, "measured": updates}
-        best["seconds"] = time.perf_counter() - began
+        best = {"random": float(np.abs(told - truth.exact).max()), "seconds": time.perf_counter() - began}
+        best |= {"bound": session.alpha, "measured": session.counts["measured"]}
         believed = session.believed
-    if best["seconds"] and isinstance(believed, PairWeights):
-        best |= {"worst": truth.errors(believed.weights()).get("worst")}
+    if isinstance(believed, PairWeights):
+        best["worst"] = truth.errors(believed.weights()).get("worst")
     return best
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", choices=["karate", *MADE], action="append")
-    parser.add_argument(
-        "--edges", type=Path, help="an edge list of whole numbers with a header, in its place"
-    )
-    parser.add_argument("--vertices", type=int, default=1000)
-    parser.add_argument("--degree", type=int, default=20, help="mean degree of those made up")
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("-o", dest="output", type=Path, help="also write JSON lines there")
-    options = parser.parse_args()
+def compared(options: Graphs, folder: Path) -> Iterator[Row]:
     rng = np.random.default_rng(0)
-    out = options.output.open("w") if options.output else None
-    for title, width in zip(TITLES, WIDTHS, strict=True):
-        print(f"{title:>{width}}" if width > 0 else f"{title:{-width}}", end="")
-    print()
-    for name in [str(options.edges.stem)] if options.edges else options.only or ["karate", *MADE]:
+    names = (
+        [options.edges.stem] if options.edges else options.only or ("karate", "random", "blocks", "attached")
+    )
+    for name in names:
         vertices = options.vertices
         if options.edges or name == "karate":
             path = options.edges or KARATE
             edges = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64, usecols=(0, 1))
             vertices = vertices if options.edges else 34
         else:
-            edges = MADE[name](vertices, options.degree, rng)
+            edges = made_up(name, vertices, options.degree, rng)
         truth = Truth(edges, vertices, options.queries, rng)
         for epsilon in options.epsilons:
-            first: dict[str, Any] = {}
+            about = {"graph": name, "vertices": vertices, "edges": len(edges), "epsilon": epsilon}
             for line in measured(truth, epsilon, rng):
-                first = first or line
-                line |= {"graph": name, "vertices": vertices, "edges": len(edges), "epsilon": epsilon}
-                _show(line, first)
-                if out:
-                    print(json.dumps(line), file=out, flush=True)
-    return 0
+                yield {**about, **line}
 
 
-def _show(line: dict[str, Any], first: dict[str, Any]) -> None:
-    def pair(what: str) -> str:
-        if line.get(what) is None or np.isnan(line[what]):
-            return f"{'':10}{'':7}"
-        return f"{line[what]:10,.0f}{line[what] / first[what]:7.2f}"
-
-    about = f"{line['graph']:10}{line['vertices']:7,}{line['edges']:8,}{line['epsilon']:6g}  "
-    print(f"{about}{line['mechanism']:10}{pair('random')}{pair('worst')}{line['seconds']:9.1f}", flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+RANDOM = "random = {random:,.0f} | ratio = {random/:.2f}"
+WORST = "worst = {worst:,.0f} | ratio of worst = {worst/:.2f} | seconds = {seconds:.1f}"
+KEY = "graph vertices edges epsilon mechanism"
+graphs = Benchmark(Graphs, compared, KEY, f"{RANDOM} | {WORST}", base="noise", also=("bound", "measured"))

@@ -20,81 +20,132 @@ in the rows of every code of FLAG. Needs scikit-learn.
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import json
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+from scipy.stats.contingency import association
 
-from bench.case import Case, prepare, read_codes
-from bench.peers import ON_OUR_ENGINE, Task
-from bench.program import Program
-from bench.runs import earlier, programs, recorded
-from bench.utility import MOST_GROUPS, Columns, Learners, Pairs, means, need_learners
+from bench.case import Case, distance, prepare, read_codes
+from bench.program import Beside, Job
+from bench.runner import Benchmark, Row, need_sklearn
 
-SCORES = ("logistic_auc", "logistic_f1", "boosting_auc", "boosting_f1")
-KEY = ("data", "epsilon", "program", "marginals", "label")
-FIELDS = (*KEY, "run", *SCORES, "v_mean", "v_worst", "e2", "lone", "groups", "cpu", "wall", "status")
-TEXTS = ("data", "program", "label", "groups", "status")
+Columns = dict[str, np.ndarray]
+"""int64[row] of codes by column; the label is a column like the others."""
+
+MOST_GROUPS = 4
+"""Most codes of a flag whose groups are shown."""
 HELD_BACK = 3
 """One row in so many is tested on, where no file is."""
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A program, and what it is asked for; a peer has neither order nor label."""
-
-    program: Program
-    order: int = 0
-    label: str = ""
-
-    def command(self, task: Task, out: Path) -> list[str]:
-        if not self.program.ours:
-            return self.program.command(task, out)
-        asked = ["--label", self.label] if self.label else []
-        return [*self.program.command(task, out, order=self.order), *asked]
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return {"program": self.program.name, "marginals": self.order or "", "label": self.label}
+@dataclass(frozen=True, kw_only=True)
+class Labels(Beside):
+    data: str
+    label: str
+    positive: int = 1
+    test: Path | None = None
+    groups: tuple[str, ...] = ()
+    marginals: tuple[int, ...] = (2,)
+    epsilons: tuple[float, ...] = (1.0,)
 
 
 @dataclass(frozen=True)
-class Judge:
-    """The real table, and all that is asked of rows made from it."""
+class Learners:
+    """Two classifiers of whether `label` has the code `positive`, judged on real rows that no release saw."""
 
-    learners: Learners
-    pairs: Pairs
-    groups: list[tuple[str, str]]
+    sizes: dict[str, int]
+    label: str
+    positive: int
+    test: Columns
 
-    def scores(self, rows: Columns) -> dict[str, Any]:
-        sizes = self.pairs.sizes
-        shown = {f"{flag}:{column}": means(rows, flag, column, sizes[flag]) for flag, column in self.groups}
-        return {**self.learners.scores(rows), **self.pairs.errors(rows), "groups": json.dumps(shown)}
+    def scores(self, train: Columns) -> dict[str, float]:
+        """Area under the ROC curve, and F1 at the threshold .5, of both taught by these rows. A label with
+        one value teaches nothing: .5, and F1 of that value.
+        """
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.metrics import f1_score, roc_auc_score
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder
+        from threadpoolctl import threadpool_limits
+
+        codes = [np.arange(size) for name, size in self.sizes.items() if name != self.label]
+        models = {
+            "logistic": make_pipeline(OneHotEncoder(categories=codes), LogisticRegression(max_iter=1000)),
+            "boosting": HistGradientBoostingClassifier(random_state=0),
+        }
+        taught, wanted = ((side[self.label] == self.positive).astype(int) for side in (train, self.test))
+        rows, unseen = (  # int64[row, column]: boosting takes codes as numbers
+            np.column_stack([side[name] for name in self.sizes if name != self.label])
+            for side in (train, self.test)
+        )
+        found = {}
+        for name, model in models.items():
+            chance = np.full(len(wanted), float(taught[0]))
+            if taught.min() < taught.max():
+                with threadpool_limits(1), warnings.catch_warnings(action="ignore"):  # convergence
+                    chance = model.fit(rows, taught).predict_proba(unseen)[:, 1]
+            found[f"{name}_auc"] = float(roc_auc_score(wanted, chance))
+            found[f"{name}_f1"] = float(f1_score(wanted, chance > 0.5, zero_division=0.0))
+        return found
+
+
+class Pairs:
+    """The real table's marginals of two columns, and the strength of association in each."""
+
+    def __init__(self, sizes: dict[str, int], real: Columns) -> None:
+        self.sizes = sizes
+        self.counts = list(self._counted(real))
+        self.strengths = np.array([cramers_v(counts) for counts in self.counts])
+
+    def _counted(self, columns: Columns) -> Iterator[np.ndarray]:
+        for (a, size), (b, other) in itertools.combinations(self.sizes.items(), 2):
+            flat = np.bincount(columns[a] * other + columns[b], minlength=size * other)
+            yield flat.reshape(size, other).astype(np.int32)
+
+    def errors(self, made: Columns) -> dict[str, float]:
+        """L1 distance of the matrices of Cramer's V over the number of pairs, the largest difference of one
+        pair, and the mean error of a marginal of two columns.
+        """
+        gaps, far = [], []
+        for real, counts, strength in zip(self.counts, self._counted(made), self.strengths, strict=True):
+            gaps.append(distance(real.ravel(), counts.ravel()))
+            far.append(abs(cramers_v(counts) - strength))
+        return {"v_mean": float(np.mean(far)), "v_worst": float(np.max(far)), "e2": float(np.mean(gaps))}
+
+
+def cramers_v(counts: np.ndarray) -> float:
+    """0 to 1; the codes that occur decide how much there could be, and a column of one code has none."""
+    held = counts[np.ix_(counts.any(axis=1), counts.any(axis=0))]
+    return float(association(held, method="cramer")) if min(held.shape) > 1 else 0.0
+
+
+def means(columns: Columns, flag: str, column: str, codes: int) -> list[float]:
+    """Mean code of `column` among the rows of every code of `flag`; nan where there are none."""
+    return pd.Series(columns[column]).groupby(columns[flag]).mean().reindex(range(codes)).tolist()
 
 
 def split(case: Case, test: Path | None) -> tuple[Columns, Columns]:
     """The real rows that releases get, and those to test on. Without a file for these, the table that
     programs read is written anew, without a third of its rows.
     """
-    names = list(case.sizes)
+    real = dict(zip(case.sizes, case.columns, strict=True))
     if test is not None:
-        held = read_codes(test, case.sizes)
-        return dict(zip(names, case.columns, strict=True)), dict(zip(names, held, strict=True))
+        return real, dict(zip(case.sizes, read_codes(test, case.sizes), strict=True))
     order = np.random.default_rng(0).permutation(len(case.columns[0]))
     cut = len(order) // HELD_BACK
-    given, held = (
-        {n: column[rows] for n, column in zip(names, case.columns, strict=True)}
-        for rows in (np.sort(order[cut:]), np.sort(order[:cut]))
-    )
+    parts = (np.sort(order[cut:]), np.sort(order[:cut]))
+    given, held = ({name: column[rows] for name, column in real.items()} for rows in parts)
     pyarrow.csv.write_csv(pa.table(given), case.table)
     return given, held
 
@@ -107,137 +158,66 @@ def asked_groups(given: Iterable[str], sizes: dict[str, int]) -> list[tuple[str,
     return found
 
 
-def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
+def measured(options: Labels, folder: Path) -> Iterator[Row]:
     """The real rows' scores, then every run asked for, one at a time."""
+    need_sklearn("bench labels")
     case = prepare(options.data, folder)
-    label = options.label.partition("@")[0]
-    if not 0 <= options.positive < case.sizes.get(label, 0):
+    sizes, label = case.sizes, options.label.partition("@")[0]
+    if not 0 <= options.positive < sizes.get(label, 0):
         sys.exit(f"--label {options.label}: no column that has the code {options.positive}")
-    groups = asked_groups(options.groups, case.sizes)
+    groups = asked_groups(options.groups, sizes)
     real, test = split(case, options.test)
     if len(np.unique(test[label] == options.positive)) < 2:
         sys.exit(f"--label {options.label}: all rows to test on have it, or none; --positive names its code")
-    judge = Judge(Learners(case.sizes, label, options.positive, test), Pairs(case.sizes, real), groups)
-    blank = dict.fromkeys(KEY, "") | {"data": case.name}
-    yield {**blank, "program": "real", **judge.scores(real), "status": "ok"}
-    variants = list(asked(options))
-    cold = {v.program.name for v in variants if v.program.ours or v.program.name in ON_OUR_ENGINE}
-    for epsilon in options.epsilons:
-        task = Task(str(case.table), str(case.sizes_file), epsilon, options.delta, len(real[label]))
-        for variant in variants:
-            for run in range(options.runs):
-                if variant.program.name in cold:  # numba compiles once per installation, not per run
-                    variant.program.run(variant.command(task, folder / "cold.csv"), options.limit)
-                    cold.remove(variant.program.name)
-                key = {**blank, "epsilon": epsilon, **variant.facts, "run": run}
-                yield {**key, **released(variant, task, judge, folder, options.limit, run)}
+    learners, pairs = Learners(sizes, label, options.positive, test), Pairs(sizes, real)
+
+    def scores(rows: Columns) -> Row:
+        shown = {f"{flag}:{column}": means(rows, flag, column, sizes[flag]) for flag, column in groups}
+        return {**learners.scores(rows), **pairs.errors(rows), "groups": json.dumps(shown)}
+
+    def scores_of(out: Path) -> Row:
+        found = scores(dict(zip(sizes, read_codes(out, sizes), strict=True)))
+        manifest = out.with_suffix(".manifest.json")
+        if manifest.exists():  # of ours
+            components = json.loads(manifest.read_text(encoding="utf-8"))["components"]
+            found["lone"] = sum(len(names) == 1 for names in components)
+        return found
+
+    def jobs() -> Iterator[Job]:
+        for epsilon, program in itertools.product(options.epsilons, options.programs()):
+            about: Row = {"data": case.name, "epsilon": epsilon, "program": program.name}
+            command = partial(program.command, case.task(epsilon, options.delta, len(real[label])))
+            if not program.ours:
+                yield Job({**about, "marginals": "", "label": ""}, program, command, scores_of)
+                continue
+            for order, asked in itertools.product(options.marginals, ("", options.label)):
+                more = ("--marginals", order, *(("--label", asked) if asked else ()))
+                kind = {**about, "marginals": order, "label": asked}
+                yield Job(kind, program, partial(command, *more), scores_of)
+
+    yield {"data": case.name, "program": "real", **scores(real), "status": "ok"}
+    yield from options.made(jobs(), folder)
 
 
-def asked(options: argparse.Namespace) -> Iterator[Variant]:
-    for program in programs(options):
-        if not program.ours:
-            yield Variant(program)
-            continue
-        for order in options.marginals:
-            yield from (Variant(program, order, label) for label in ("", options.label))
+class WithGroups(Benchmark):
+    def table(self, rows: Iterable[Row]) -> Iterator[str]:
+        """And a table of the mean codes in every group of a flag; nan in a group without rows."""
+        rows = list(rows)
+        yield from super().table(rows)
+        means = [
+            {**run, "group": f"{name} = {code}", "mean": mean}
+            for run in rows
+            for name, codes in json.loads(run.get("groups", "{}")).items()
+            for code, mean in enumerate(codes)
+        ]
+        if means:
+            yield from ("", "Mean code of the second column in the rows of every code of the first:", "")
+            yield from Benchmark(Labels, measured, f"{self.key} group", "mean = {mean:.2f}").table(means)
 
 
-def released(
-    variant: Variant, task: Task, judge: Judge, folder: Path, limit: float, run: int
-) -> dict[str, Any]:
-    """Cost and scores of one release."""
-    kind = f"{variant.order}.{variant.label}" if variant.program.ours else "peer"
-    out = folder / f"{variant.program.name}.{kind}.{task.epsilon:g}.{run}.csv"
-    used = variant.program.run(variant.command(task, out), limit)
-    if used["status"] != "ok":
-        return used
-    try:
-        rows = dict(zip(judge.pairs.sizes, read_codes(out, judge.pairs.sizes), strict=True))
-    except (ValueError, KeyError, OSError) as error:  # a program may leave anything behind, or nothing
-        return {**used, "status": f"failed: {error}"}
-    found = {**used, **judge.scores(rows)}
-    if variant.program.ours:
-        components = json.loads(out.with_suffix(".manifest.json").read_text(encoding="utf-8"))["components"]
-        found["lone"] = sum(len(names) == 1 for names in components)
-    return found
-
-
-def report(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """A row for every kind of run: means, and in brackets the spread over the runs."""
-    titles = "logistic AUC | F1 | boosting AUC | F1 | correlations off | worst | 2-way error | lone columns"
-    yield f"| table | epsilon | program | marginals | label | {titles} | CPU s |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
-    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        kinds.setdefault(tuple(row.get(key, "") for key in KEY), []).append(row)
-    for kind, runs in kinds.items():
-        good = [run for run in runs if run["status"] == "ok"]
-        if not good:
-            yield f"{_start(kind)} {runs[0]['status']} |" + " |" * 8
-            continue
-        digits = {**dict.fromkeys(SCORES, 3), "v_mean": 4, "v_worst": 3, "e2": 4, "lone": 1, "cpu": 1}
-        cells = [_shown([run[key] for run in good if key in run], places) for key, places in digits.items()]
-        lost = f" ({len(good)} of {len(runs)} runs)" if len(good) < len(runs) else ""
-        yield f"{_start(kind)} {' | '.join(cells)}{lost} |"
-    yield from group_table(kinds)
-
-
-def group_table(kinds: dict[tuple[Any, ...], list[dict[str, Any]]]) -> Iterator[str]:
-    """The mean code of a column in every group of a flag, of each kind of run."""
-    names = list(json.loads(next(iter(kinds.values()))[0]["groups"]))
-    if not names:
-        return
-    yield ""
-    yield "Mean code of the second column in the rows of every code of the first (rows without it: nan)."
-    yield ""
-    yield f"| table | epsilon | program | marginals | label | {' | '.join(names)} |"
-    yield "|---|---|---|---|---|" + "---|" * len(names)
-    for kind, runs in kinds.items():
-        found = [json.loads(run["groups"]) for run in runs if run["status"] == "ok"]
-        if found:
-            cells = [np.mean([groups[name] for groups in found], axis=0) for name in names]
-            yield f"{_start(kind)} {' | '.join(' / '.join(f'{v:.2f}' for v in cell) for cell in cells)} |"
-
-
-def _start(kind: tuple[Any, ...]) -> str:
-    return f"| {' | '.join(f'{part:g}' if isinstance(part, float) else str(part) for part in kind)} |"
-
-
-def _shown(values: list[float], places: int) -> str:
-    if not values:
-        return "-"
-    spread = f" ({stdev(values):.{places}f})" if len(values) > 1 else ""
-    return f"{mean(values):.{places}f}{spread}"
-
-
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--data", required=True, help="a name, or the path of a CSV file of codes")
-    made.add_argument("--label", required=True, metavar="COLUMN[@WEIGHT]")
-    made.add_argument("--positive", type=int, default=1, help="the code that is to be told; default: 1")
-    made.add_argument("--test", type=Path, metavar="CSV", help="real rows that no release sees")
-    made.add_argument("--groups", nargs="+", default=[], metavar="FLAG:COLUMN")
-    made.add_argument("--marginals", type=int, nargs="+", default=[2], help="orders; default: 2")
-    made.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
-    made.add_argument("--delta", type=float, default=1e-9)
-    made.add_argument("--runs", type=int, default=5)
-    made.add_argument("--checkout", nargs="+", default=[], metavar="NAME=PATH", help="as `bench accuracy`")
-    made.add_argument("--peers", nargs="*", metavar="NAME", help="as `bench accuracy`")
-    made.add_argument("--peer-python", nargs="+", default=[], metavar="NAME=PATH")
-    made.add_argument("--peers-only", action="store_true")
-    made.add_argument("--beside", type=Path, nargs="+", default=[], help="as `bench accuracy`")
-    made.add_argument("--limit", type=float, default=1800, help="seconds after which a run did not finish")
-    made.add_argument("--keep", type=Path, metavar="FOLDER", help="default: a temporary one")
-    made.add_argument("-o", "--output", type=Path, help="CSV of all runs")
-    return made
-
-
-def main() -> None:
-    options = parser().parse_args()
-    need_learners()
-    with TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        rows = list(recorded(measure(options, folder), FIELDS, options.output))
-    rows += [row for row in earlier(options.beside, TEXTS) if row["program"] != "real"]
-    print("\n".join(report(rows)))
+LEARNT = "logistic AUC = {logistic_auc:.3f~} | F1 = {logistic_f1:.3f~} | boosting AUC = {boosting_auc:.3f~}"
+LEARNT += " | boosting F1 = {boosting_f1:.3f~}"
+PAIRS = "correlations off = {v_mean:.4f~} | worst = {v_worst:.3f~} | 2-way error = {e2:.4f~}"
+MORE = "lone columns = {lone:.1f} | CPU s = {cpu:.1f}"
+KEY = "data epsilon program marginals label"
+labels = WithGroups(Labels, measured, KEY, f"{LEARNT} | {PAIRS} | {MORE}", also=("groups",))

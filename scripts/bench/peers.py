@@ -12,13 +12,13 @@ it. What must be installed there:
     swift, swift-1000, dps-mst, dps-aim   dpsynth; swift-1000 fits with a tenth of the default iterations
     dpmm-mst, dpmm-aim, dpmm-privbayes    dpmm
     smartnoise-mwem                       smartnoise-synth; pure epsilon, delta is not used
-    aim-rule                              factored_mwem: AIM's rules on its engine, see aim_rule.py
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import operator
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,35 +55,23 @@ class Task:
         return import_module("pandas").read_csv(self.table)
 
 
-def pgm_data(task: Task) -> Any:
-    return import_module("mbi").Dataset.load(task.table, task.sizes_file)
-
-
-def pgm_frame(made: Any) -> Any:
-    """The rows of one of private-pgm's data sets, which held a data frame up to its version 1.0 and a
-    dictionary since.
+def pgm(module: str, run: Callable[[Any, Task, Any], Any]) -> Callable[[Task], Any]:
+    """A driver for one of private-pgm's mechanisms, whose data sets held a data frame up to its version 1.0
+    and a dictionary since.
     """
-    return import_module("pandas").DataFrame(made.to_dict()) if hasattr(made, "to_dict") else made.df
+
+    def driver(task: Task) -> Any:
+        data = import_module("mbi").Dataset.load(task.table, task.sizes_file)
+        made = run(import_module(module), task, data)
+        return import_module("pandas").DataFrame(made.to_dict()) if hasattr(made, "to_dict") else made.df
+
+    return driver
 
 
-def mst(task: Task) -> Any:
-    return pgm_frame(import_module("mst").MST(pgm_data(task), task.epsilon, task.delta))
-
-
-def mwem_pgm(task: Task) -> Any:
-    return pgm_frame(
-        import_module("mwem+pgm").mwem_pgm(pgm_data(task), task.epsilon, task.delta, workload=task.workload)
-    )
-
-
-def aim(task: Task) -> Any:
+def aim(module: Any, task: Task, data: Any) -> Any:
     """AIM with its default model of 80 MB; weight 1 for every marginal, as its own command line gives."""
     workload = [(clique, 1.0) for clique in task.workload]
-    return pgm_frame(
-        import_module("aim")
-        .AIM(task.epsilon, task.delta)
-        .run(pgm_data(task), workload, num_synth_rows=task.rows)[1]
-    )
+    return module.AIM(task.epsilon, task.delta).run(data, workload, num_synth_rows=task.rows)[1]
 
 
 def dpsynth(config: str, *, workload: bool = False, **given: Any) -> Callable[[Task], Any]:
@@ -95,16 +83,11 @@ def dpsynth(config: str, *, workload: bool = False, **given: Any) -> Callable[[T
         import dpsynth as dps
         import numpy as np
 
-        domains = {
-            name: dps.CategoricalAttribute(possible_values=list(range(size)))
-            for name, size in task.sizes.items()
-        }
-        mechanism = getattr(dps.discrete_mechanisms, config)(
-            **given, **({"workload": task.workload} if workload else {})
-        )
-        release = dps.TabularSynthesizer(domains=domains, discrete_mechanism=mechanism).calibrate(
-            epsilon=task.epsilon, delta=task.delta
-        )
+        sizes, more = task.sizes.items(), {"workload": task.workload} if workload else {}
+        domains = {n: dps.CategoricalAttribute(possible_values=list(range(size))) for n, size in sizes}
+        mechanism = getattr(dps.discrete_mechanisms, config)(**given, **more)
+        made = dps.TabularSynthesizer(domains=domains, discrete_mechanism=mechanism)
+        release = made.calibrate(epsilon=task.epsilon, delta=task.delta)
         return release(np.random.default_rng(), task.frame()).synthetic_data
 
     return run
@@ -114,9 +97,8 @@ def dpmm(pipeline: str) -> Callable[[Task], Any]:
     """A driver for one of dpmm's pipelines; its preprocessing is off, because the codes need none."""
 
     def run(task: Task) -> Any:
-        made = getattr(import_module("dpmm.pipelines"), pipeline)(
-            epsilon=task.epsilon, delta=task.delta, disable_processing=True
-        )
+        kind = getattr(import_module("dpmm.pipelines"), pipeline)
+        made = kind(epsilon=task.epsilon, delta=task.delta, disable_processing=True)
         made.fit(task.frame(), task.sizes)
         return made.generate(n_records=task.rows)
 
@@ -124,28 +106,20 @@ def dpmm(pipeline: str) -> Callable[[Task], Any]:
 
 
 def smartnoise_mwem(task: Task) -> Any:
-    """MWEM on histograms of as many columns as surely stay below SPLIT_CELLS cells: the whole table rarely
-    does.
-    """
-    synthesizer = import_module("snsynth").Synthesizer
-    largest = sorted(task.sizes.values(), reverse=True)
-    cells = list(itertools.accumulate(largest, lambda a, b: a * b))
+    """MWEM on histograms of as many columns as surely stay below SPLIT_CELLS cells."""
+    cells = itertools.accumulate(sorted(task.sizes.values(), reverse=True), operator.mul)
     together = max(1, sum(c <= SPLIT_CELLS for c in cells))
-    made = synthesizer.create("mwem", epsilon=task.epsilon, split_factor=together)
+    made = import_module("snsynth").Synthesizer.create("mwem", epsilon=task.epsilon, split_factor=together)
     made.fit(task.frame(), categorical_columns=list(task.sizes), preprocessor_eps=0.0)
     return made.sample(task.rows)
 
 
-def aim_rule(task: Task) -> Any:
-    """AIM's rules on our own engine: what selection and annealing are worth, apart from the engine."""
-    given = (task.table, task.sizes_file, task.epsilon, task.delta, task.rows)
-    return import_module("pandas").DataFrame(import_module("aim_rule").aim_rows(*given, order=ORDER))
-
-
 PEERS: dict[str, Callable[[Task], Any]] = {
-    "mst": mst,
-    "mwem+pgm": mwem_pgm,
-    "aim": aim,
+    "mst": pgm("mst", lambda module, task, data: module.MST(data, task.epsilon, task.delta)),
+    "mwem+pgm": pgm(
+        "mwem+pgm", lambda m, task, data: m.mwem_pgm(data, task.epsilon, task.delta, workload=task.workload)
+    ),
+    "aim": pgm("aim", aim),
     "swift": dpsynth("SWIFTConfig", workload=True),
     "swift-1000": dpsynth("SWIFTConfig", workload=True, pgm_iters=1000),
     "dps-mst": dpsynth("MSTConfig"),
@@ -154,19 +128,11 @@ PEERS: dict[str, Callable[[Task], Any]] = {
     "dpmm-aim": dpmm("AIMPipeline"),
     "dpmm-privbayes": dpmm("PrivBayesPipeline"),
     "smartnoise-mwem": smartnoise_mwem,
-    "aim-rule": aim_rule,
 }
-ON_OUR_ENGINE = ("aim-rule",)
-"""Run by our own Python where no other is named, and once unmeasured first, as our programs are."""
-
-
-def main() -> None:
-    if len(sys.argv) != 8 or sys.argv[1] not in PEERS:
-        sys.exit(f"{__doc__}\nnames: {', '.join(PEERS)}")
-    name, table, sizes_file, epsilon, delta, rows, out = sys.argv[1:]
-    task = Task(table, sizes_file, float(epsilon), float(delta), int(rows))
-    PEERS[name](task)[list(task.sizes)].to_csv(out, index=False)
-
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) != 8 or sys.argv[1] not in PEERS:
+        sys.exit(f"{__doc__}\nnames: {', '.join(PEERS)}")
+    peer, file, codes, epsilon, delta, count, out = sys.argv[1:]
+    asked = Task(file, codes, float(epsilon), float(delta), int(count))
+    PEERS[peer](asked)[list(asked.sizes)].to_csv(out, index=False)

@@ -8,8 +8,8 @@ NOT PRIVATE: it reads the tables.
 between .05 and 10, with Gaussian or (one in six) Laplace noise, under a declared domain or a learnt one; and
 writes a line for each with the mean errors of its marginals by order (under a learnt domain, over neutral
 bins). It appends, and ends after so many seconds of CPU. `fit` prints the constants of
-factored_mwem/pipeline/error_law.py, and of each how many of the releases of a table that neither law nor
-range had seen fell into the range.
+factored_mwem/pipeline/forecasts/error_law.py, and of each how many of the releases of a table that neither
+law nor range had seen fell into the range.
 
 Adult, brfss2015, transfusion, rochdale, czech and mildew are read from FMWEM_DATASETS; digits, cancer, wine
 and diabetes are those that scikit-learn carries.
@@ -17,25 +17,25 @@ and diabetes are those that scikit-learn carries.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from bench.case import find
+from bench.case import find, whole_numbers
+from bench.runner import Row, parse
 from factored_mwem import Domain, FmwemError, Policy, Workload, evaluate, release
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.pipeline.error_law import Problem, power_of
-from factored_mwem.pipeline.noise_alone import NoiseAlone, scale_of
+from factored_mwem.pipeline.forecasts.error_law import Problem, power_of
+from factored_mwem.pipeline.forecasts.noise_alone import NoiseAlone, scale_of
 
 EPSILONS = (0.05, 10.0)
 BINS = 12
@@ -46,6 +46,18 @@ KEPT = Path(__file__).with_name("planning.jsonl")
 """The releases that the law was fitted to."""
 LEARNABLE = 700
 """Rows from which on half of a table's releases learn its domain, not one in six."""
+Columns = dict[str, np.ndarray]
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Planning:
+    places: ClassVar[tuple[str, ...]] = ("what", "releases")
+    what: Literal["run", "fit"]
+    releases: Path = KEPT
+    output: Path = Path("planning.jsonl")
+    seconds: float = 1200.0
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,18 +67,12 @@ class Family:
     name: str
     sizes: dict[str, int]
     codes: pa.Table
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
+    rows: Sizes
+    columns: Sizes
     raw: pa.Table
 
 
-def coded(
-    name: str,
-    columns: dict[str, np.ndarray],
-    rows: tuple[int, ...],
-    widths: tuple[int, ...],
-    raw: dict[str, np.ndarray] | None = None,
-) -> Family:
+def coded(name: str, columns: Columns, rows: Sizes, widths: Sizes, raw: Columns | None = None) -> Family:
     """Whole numbers from their least on; `raw`: where the values were others."""
     codes = {n: (column - column.min()).astype(np.int64) for n, column in columns.items()}
     sizes = {n: int(column.max()) + 1 for n, column in codes.items()}
@@ -74,42 +80,27 @@ def coded(
 
 
 def adult() -> Family:
-    source = find("adult_discretised")
-    declared = source.with_name("adult_discretised.domain.json")
-    raw = pyarrow.csv.read_csv(find("adult"), convert_options=STRINGS)
-    sizes = json.loads(declared.read_text(encoding="utf-8"))
+    source, strings = find("adult_discretised"), pyarrow.csv.ConvertOptions(strings_can_be_null=False)
+    raw = pyarrow.csv.read_csv(find("adult"), convert_options=strings)
+    sizes = json.loads(source.with_name("adult_discretised.domain.json").read_text(encoding="utf-8"))
     return Family("adult", sizes, pyarrow.csv.read_csv(source), (1000, 5000, 20000, 48842), (4, 8, 14), raw)
 
 
-STRINGS = pyarrow.csv.ConvertOptions(strings_can_be_null=False)
-
-
-def brfss() -> Family:
-    table = pyarrow.csv.read_csv(find("brfss2015"))
-    columns = {n: table[n].to_numpy().astype(np.int64) for n in table.schema.names}
-    return coded("brfss", columns, (1000, 10_000, 60_000, 253_680), (5, 8, 12, 22))
-
-
 def transfusion() -> Family:
-    table = pyarrow.csv.read_csv(find("transfusion"))
-    columns = {n: table[n].to_numpy().astype(np.int64) for n in table.schema.names}
+    columns = whole_numbers(find("transfusion"))
     columns["Monetary"] //= 250
     return coded("transfusion", columns, (300, 748), (3, 5))
 
 
 def counted(name: str) -> Family:
     """A table of counts, one row a cell."""
-    table = pyarrow.csv.read_csv(find(name))
-    times = table["count"].to_numpy()
-    columns = {}
-    for n in table.schema.names[:-1]:
-        _, codes = np.unique(np.array(table[n].to_pylist(), dtype=str), return_inverse=True)
-        columns[n] = np.repeat(codes, times)
-    total, width = int(times.sum()), len(columns)
-    return coded(name, columns, (total,), (width - 2, width))
+    table = pd.read_csv(find(name), dtype=str, keep_default_na=False)
+    rows = table.loc[table.index.repeat(table.pop("count").astype(int))]
+    columns = {n: np.unique(column, return_inverse=True)[1] for n, column in rows.items()}
+    return coded(name, columns, (len(rows),), (len(columns) - 2, len(columns)))
 
 
-def bundled(name: str, rows: tuple[int, ...], widths: tuple[int, ...]) -> Family:
+def bundled(name: str, rows: Sizes, widths: Sizes) -> Family:
     """Of scikit-learn: pixels as they are, other numbers in bins of equal width."""
     from sklearn import datasets
 
@@ -120,22 +111,25 @@ def bundled(name: str, rows: tuple[int, ...], widths: tuple[int, ...]) -> Family
         low, high = column.min(), column.max()
         whole = high - low < 20 and (column == column.astype(np.int64)).all()
         scaled = (column - low) / (high - low or 1) * (BINS - 1e-6)
-        columns[f"c{i}"] = (column - low if whole else scaled).astype(np.int64)
-    return coded(name, {n: c for n, c in columns.items() if c.max() > c.min()}, rows, widths, raw)
+        if high > low:
+            columns[f"c{i}"] = (column - low if whole else scaled).astype(np.int64)
+    return coded(name, columns, rows, widths, raw)
 
 
 def families() -> list[Family]:
-    small = [counted(name) for name in ("rochdale", "czech", "mildew")]
-    sklearn = [
+    return [
+        adult(),
+        coded("brfss", whole_numbers(find("brfss2015")), (1000, 10_000, 60_000, 253_680), (5, 8, 12, 22)),
+        transfusion(),
+        *map(counted, ("rochdale", "czech", "mildew")),
         bundled("digits", (600, 1797), (5, 10, 20)),
         bundled("cancer", (200, 569), (5, 10, 20)),
         bundled("wine", (178,), (5, 13)),
         bundled("diabetes", (442,), (5, 10)),
     ]
-    return [adult(), brfss(), transfusion(), *small, *sklearn]
 
 
-def case(family: Family, chance: np.random.Generator) -> dict[str, Any]:
+def case(family: Family, chance: np.random.Generator) -> Row:
     """A part of the table, and what is asked of it."""
     learnt = bool(chance.random() < (1 / 2 if max(family.rows) > LEARNABLE else 1 / 6))
     names = list(family.raw.schema.names if learnt else family.sizes)
@@ -156,7 +150,7 @@ def case(family: Family, chance: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def measured(family: Family, of: dict[str, Any]) -> dict[str, Any]:
+def measured(family: Family, of: Row) -> Row:
     """What became of a case: its errors by order, or why there are none."""
     names = of["columns"]
     whole = family.raw if of["learnt"] else family.codes
@@ -180,25 +174,16 @@ def measured(family: Family, of: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def run(output: Path, seconds: float, seed: int | None) -> None:
-    chance = np.random.default_rng(seed)
-    found = families()
-    while time.process_time() < seconds:
-        for family in (found[i] for i in chance.permutation(len(found))):
+def run(options: Planning) -> None:
+    chance, known = np.random.default_rng(options.seed), families()
+    while time.process_time() < options.seconds:
+        for family in (known[i] for i in chance.permutation(len(known))):
             line = measured(family, case(family, chance))
-            with open(output, "a", encoding="utf-8") as file:
+            with open(options.output, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The releases that were made."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        made = json.loads(line)
-        if "errors" in made:
-            yield made
-
-
-def problem_of(made: dict[str, Any]) -> Problem:
+def problem_of(made: Row) -> Problem:
     """What could be known of a release before it, as `fmwem plan` knows it."""
     scale, columns, shape, pure = made["scale"], made["columns"], made.get("sizes"), made["delta"] == 0
     if made["learnt"]:
@@ -233,41 +218,40 @@ class Sample:
     @property
     def weights(self) -> np.ndarray:
         """The same for every table."""
-        return np.array([1 / (self.tables == table).sum() for table in self.tables])
+        _, which, counts = np.unique(self.tables, return_inverse=True, return_counts=True)
+        return 1 / counts[which]
 
     def constants(self) -> np.ndarray:
         root = np.sqrt(self.weights)
         return np.linalg.lstsq(self.facts * root[:, None], self.powers * root, rcond=None)[0]
 
-    def misses(self) -> np.ndarray:
-        """How far each release is from the law of all other tables."""
+    def misses(self, *, over_width: bool = False) -> np.ndarray:
+        """float64[release]: how far each is from the law of all other tables; or else from its width."""
         missed = np.empty(len(self.powers))
         for table in np.unique(self.tables):
             own = self.tables == table
-            missed[own] = self.powers[own] - self.facts[own] @ self.part(~own).constants()
+            others = self.part(~own)
+            missed[own] = np.abs(self.powers[own] - self.facts[own] @ others.constants())
+            missed[own] -= others.width() if over_width else 0
         return missed
 
     def width(self) -> float:
-        """What WITHIN of them are at most, every table counted the same."""
-        missed = np.abs(self.misses())
+        """What WITHIN of the misses are at most, every table counted the same."""
+        missed = self.misses()
         order = np.argsort(missed)
         share = np.cumsum(self.weights[order]) / self.weights.sum()
         return float(missed[order][np.searchsorted(share, WITHIN)])
 
     def coverage(self) -> float:
         """The share of releases inside a range whose law and width come from all other tables."""
-        inside = np.empty(len(self.powers))
-        for table in np.unique(self.tables):
-            own = self.tables == table
-            others = self.part(~own)
-            inside[own] = np.abs(self.powers[own] - self.facts[own] @ others.constants()) <= others.width()
-        return float(np.average(inside, weights=self.weights))
+        return float(np.average(self.misses(over_width=True) <= 0, weights=self.weights))
 
 
 def samples_of(path: Path) -> dict[tuple[str, int], Sample]:
     """What each law is fitted to, without tables of fewer than LEAST releases."""
     samples: dict[tuple[str, int], list[tuple[tuple[float, ...], float, str]]] = {}
-    for made in read(path):
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    for made in [line for line in lines if "errors" in line]:
         problem = problem_of(made)
         for order, error in enumerate(made["errors"], 1):
             found = samples.setdefault((problem.course, order), [])
@@ -288,22 +272,9 @@ def fit(path: Path) -> None:
         print(f"  # coverage {sample.coverage():.0%}, a factor of {np.exp(sample.width()):.2f}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    what = parser.add_subparsers(required=True)
-    make = what.add_parser("run")
-    make.add_argument("-o", "--output", type=Path, default=Path("planning.jsonl"))
-    make.add_argument("--seconds", type=float, default=1200.0, help="of CPU; default: 1200")
-    make.add_argument("--seed", type=int, help="of the cases; noise has none")
-    make.set_defaults(call=lambda options: run(options.output, options.seconds, options.seed))
-    fitted = what.add_parser("fit")
-    fitted.add_argument("releases", type=Path, nargs="?", default=KEPT)
-    fitted.set_defaults(call=lambda options: fit(options.releases))
-    options = parser.parse_args()
-    options.call(options)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(arguments: Sequence[str]) -> None:
+    options = parse(Planning, __doc__, "bench planning", arguments)
+    if options.what == "run":
+        run(options)
+    else:
+        fit(options.releases)

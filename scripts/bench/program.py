@@ -6,20 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench import peers, rooms
-from bench.peers import ORDER, Task
+from bench import peers
+from bench.peers import ORDER, PEERS, Task
+from bench.runner import Options, Row
 
-LAUNCH = """
-try:
-    from factored_mwem.cli.main import main
-except ModuleNotFoundError:
-    from factored_mwem.cli import main  # a checkout without rooms
-main()
-"""
+ROOT = Path(__file__).resolve().parents[2]
 METER = """
 import json, os, signal, subprocess, sys, threading, time
 start = time.perf_counter()
@@ -48,59 +44,119 @@ class Program:
     """What is measured: the installed fmwem, one of its checkouts, or a peer."""
 
     name: str
-    python: str
-    checkout: str | None = None
+    python: str = sys.executable
+    checkout: Path | None = None
     ours: bool = True
 
-    def command(self, task: Task, out: Path, *, order: int = ORDER, seconds: Path | None = None) -> list[str]:
-        """The run as a command; with `seconds`, one of ours that leaves its rooms' seconds in that file."""
-        if not self.ours:
-            return [
-                self.python,
-                peers.__file__,
-                self.name,
-                task.table,
-                task.sizes_file,
-                f"{task.epsilon:g}",
-                f"{task.delta:g}",
-                str(task.rows),
-                str(out),
-            ]
-        start = ["-P", "-c", LAUNCH] if seconds is None else ["-P", rooms.__file__, str(seconds)]
-        shape = [
-            "--marginals",
-            str(order),
-            "--domain",
-            task.sizes_file,
-            "--rows",
-            str(task.rows),
-            "--epsilon",
-            f"{task.epsilon:g}",
-        ]
-        say = ["--delta", f"{task.delta:g}", "-o", str(out), "--overwrite", "--quiet", "--no-progress"]
-        return [self.python, *start, "release", task.table, *shape, *say]
+    def release(self, table: object, epsilon: float, delta: float, *more: object, out: Path) -> list[str]:
+        """Our command line, for marginals of ORDER unless `more` says otherwise."""
+        facts = tomllib.loads(((self.checkout or ROOT) / "pyproject.toml").read_text(encoding="utf-8"))
+        module, _, name = facts["project"]["scripts"]["fmwem"].partition(":")
+        start = [self.python, "-P", "-c", f"from {module} import {name}; {name}()", "release", table]
+        asked = more if "--marginals" in more else ("--marginals", ORDER, *more)
+        asked += ("--epsilon", f"{epsilon:g}", "--delta", f"{delta:g}", "-o", out)
+        return [str(part) for part in (*start, *asked, "--overwrite", "--quiet", "--no-progress")]
 
-    def run(self, command: list[str], limit: float) -> dict[str, Any]:
+    def command(self, task: Task, *more: object, out: Path) -> list[str]:
+        """A release of a table of codes; `more` is told our own programs alone."""
+        budget, rows = (task.epsilon, task.delta), str(task.rows)
+        if self.ours:
+            asked = ("--domain", task.sizes_file, "--rows", rows, *more)
+            return self.release(task.table, *budget, *asked, out=out)
+        given = (self.name, task.table, task.sizes_file, *(f"{part:g}" for part in budget), rows, str(out))
+        return [self.python, peers.__file__, *given]
+
+    def run(self, command: list[str], limit: float) -> Row:
         """The cost of a run, and `status`: ok, did not finish, or the last line it said."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("FMWEM_")}
-        if self.ours and self.checkout:
-            env["PYTHONPATH"] = self.checkout
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", METER, str(limit), *command],
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        env |= {"PYTHONPATH": str(self.checkout)} if self.ours and self.checkout else {}
+        meter = [sys.executable, "-I", "-S", "-c", METER, str(limit)]
+        done = subprocess.run([*meter, *command], env=env, capture_output=True, text=True, check=False)
+        last = (done.stderr.strip().splitlines() or [""])[-1]
         if done.returncode:
-            return {"status": "not started: " + (done.stderr.strip().splitlines() or ["?"])[-1]}
+            return {"status": f"not started: {last or '?'}"}
         used = json.loads(done.stdout)
         code = used.pop("code")
         if code == -9 and used["wall"] >= limit:
             return {**used, "status": "did not finish"}
-        said = (
-            f"signal {-code}"
-            if code < 0
-            else (done.stderr.strip().splitlines() or [f"exit code {code}"])[-1][:150]
-        )
-        return {**used, "status": f"failed: {said}" if code else "ok"}
+        why = f"signal {-code}" if code < 0 else last[:150] or f"exit code {code}"
+        return {**used, "status": f"failed: {why}" if code else "ok"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A release to be made and judged. `about`: the fields that say which it is; `command` of the file it
+    is to write; `judge`: figures of what was written.
+    """
+
+    about: Row
+    program: Program
+    command: Callable[..., list[str]]
+    judge: Callable[[Path], Row]
+    ending: str = ".csv"
+
+
+def checkout_of(path: str | Path, option: str) -> Path:
+    """That folder; SystemExit where it holds no package."""
+    if not (Path(path) / "factored_mwem").is_dir():
+        sys.exit(f"--{option}: {path} holds no factored_mwem")
+    return Path(path).resolve()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Releases(Options):
+    """Of those that run releases as processes, again and again."""
+
+    epsilons: tuple[float, ...] = (0.1, 1.0, 10.0)
+    delta: float = 1e-9
+    runs: int = 5
+    limit: float = 1800
+    keep: Path | None = None
+
+    def made(self, jobs: Iterable[Job], folder: Path) -> Iterator[Row]:
+        """Every release, as often as it is to run, one at a time: what it is, its cost and its figures. Our
+        programs run once unmeasured on every table first: numba compiles once per installation, not per run.
+        """
+        warm = set()
+        for job in jobs:
+            cold = (job.program.name, job.about.get("data"))
+            if self.runs and job.program.ours and cold not in warm:
+                job.program.run(job.command(out=folder / f"cold{job.ending}"), self.limit)
+                warm.add(cold)
+            for run in range(self.runs):
+                about = {**job.about, "run": run}
+                name = ".".join(_said(value) for value in about.values())
+                out = folder / f"{name}{job.ending}"
+                used = job.program.run(job.command(out=out), self.limit)
+                try:
+                    used |= job.judge(out) if used["status"] == "ok" else {}
+                except (ValueError, KeyError, OSError) as error:  # a program may leave anything, or nothing
+                    used["status"] = f"failed: {error}"
+                yield {**about, **used}
+
+
+def _said(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside(Releases):
+    """Of those that compare our programs with others: NAME=PATH of checkouts and of the peers' Pythons."""
+
+    checkout: tuple[str, ...] = ()
+    peers: tuple[str, ...] | None = None
+    peer_python: tuple[str, ...] = ()
+    peers_only: bool = False
+    beside: tuple[Path, ...] = ()
+
+    def programs(self) -> list[Program]:
+        named = [entry.split("=", 1) for entry in self.checkout]
+        ours = [Program(name, checkout=checkout_of(path, "checkout")) for name, path in named]
+        pythons = dict(entry.split("=", 1) for entry in self.peer_python)
+        wanted = list(pythons if self.peers == () else self.peers or ())
+        for name in wanted:
+            if name not in pythons or name not in PEERS:
+                known = f"name one of {', '.join(PEERS)}, and its Python with --peer-python {name}=PATH"
+                sys.exit(f"--peers {name}: {known}")
+        others = [Program(name, pythons[name], ours=False) for name in wanted]
+        return others if self.peers_only else [*(ours or [Program("fmwem")]), *others]

@@ -14,41 +14,174 @@ beside this one.
 Errors compare values, not codes of the domain: L1 distances (0 to 2) of marginals in which numbers and dates
 are cut into 20 bins of equal real mass and texts stand as they are; `exact` is the mean distance of single
 columns on exact values. `independent` are the real columns shuffled one by one, `resampled` real rows drawn
-anew. The two-sample test is a classifier's area under the curve, of released rows and (in brackets) of real
-rows merely encoded and decoded under the release's domain. `--keep` leaves the rows of all runs, and of every
-first run a table of all columns, real beside released, for a person's eye.
+anew. The two-sample test is that of `scripts/judges` (needs scikit-learn): a classifier's area under the
+curve, of released rows and (in brackets) of real rows merely encoded and decoded under the release's domain.
+`--keep` leaves the rows of all runs, for `fmwem evaluate`.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from statistics import mean, stdev
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+from judges.environment import RUNNERS, NotRun, answer
+from judges.runners import frames
 
+from bench.case import Marginals
 from bench.peers import ORDER
-from bench.program import LAUNCH, Program
-from bench.runs import recorded
-from bench.two_sample import auc
-from bench.values import Judge, read
+from bench.program import ROOT, Job, Program, Releases, checkout_of
+from bench.runner import Benchmark, Row, need_sklearn
 
-DOMAINS = ("learnt", "declared", "drafted")
-BUNDLED = Path(__file__).parents[2] / "datasets"
+BUNDLED = ROOT / "datasets"
 INSIDE = str(Path(__file__).with_name("inside.py"))
 ENDINGS = (".csv", ".csv.gz", ".parquet")
-ERRORS = ("e1", "e2", "e3", "exact")
-KEY = ("data", "epsilon", "program", "domain")
-FIELDS = (*KEY, "run", *ERRORS, "auc", "codec_auc", "cpu", "wall", "peak_mb", "status")
+SAMPLED = 20_000
+"""Most rows of each side in a two-sample test."""
+BINS = 20
+"""Bins of equal real mass of a number or moment."""
+POPULAR = 100
+"""Texts that are told apart in a column; the others count as one."""
+MARGINALS = 600
+"""Most marginals of an order that are counted: a fixed choice of them, where there are more."""
+MISSING = ("", "?", "N", "NA", "N/A", "NULL", "null", "nan", "NaN", "None", "NaT", "<NA>")
+"""Words that tables write for what is missing: one value, whichever of them a program gives back."""
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Every cell of a CSV or Parquet file as text, what is missing empty."""
+    if path.suffix != ".parquet":
+        return frames.read(str(path), MISSING)
+    columns = pyarrow.parquet.read_table(path)
+    texts = [pc.fill_null(column.cast(pa.string()), "") for column in columns.columns]
+    table = pa.table(texts, columns.column_names).to_pandas()
+    return table.mask(table.isin(MISSING), "")
+
+
+class Column:
+    """A real column, and how it is cut: numbers and moments into bins of equal real mass (a column of at most
+    BINS values at each of them), whatever else stands in it as texts. It is of numbers, or of moments, where
+    more than half of its cells that are not missing are.
+    """
+
+    def __init__(self, cells: pd.Series) -> None:
+        filled = cells[cells != ""]
+        kinds = (k for k in ("number", "date") if frames.numbers(filled, k).notna().sum() > len(filled) / 2)
+        self.kind = next(kinds, "category")
+        units, words = self.parts(cells)
+        known = units[~np.isnan(units)]
+        self.cuts, self.listed = np.zeros(0), None
+        if self.kind != "category":
+            distinct = np.unique(known)
+            self.decimals = 9 if self.kind == "date" else _decimals(distinct)
+            quantiles = np.quantile(known, np.linspace(0, 1, BINS + 1), method="inverted_cdf")
+            self.cuts = np.unique(quantiles)[1:-1]
+            if len(distinct) <= BINS:
+                self.cuts, self.listed = distinct[:-1], distinct
+        self.words = {word: i for i, word in enumerate(words.value_counts().index[:POPULAR])}
+        # the last: a value that is not listed
+        self.bins = len(self.cuts) + 2 if self.kind != "category" else 0
+        self.size = self.bins + len(self.words) + 1
+        self.real_shares = self.shares(cells)
+
+    def parts(self, cells: pd.Series) -> tuple[np.ndarray, pd.Series]:
+        """float64[row] of numbers or days, nan where there are none, and the texts of all other cells."""
+        if self.kind == "category":
+            return np.full(len(cells), np.nan), frames.plain(cells)
+        units = frames.numbers(cells, self.kind).to_numpy()
+        return units, frames.plain(cells[np.isnan(units)])
+
+    def codes(self, cells: pd.Series) -> np.ndarray:
+        """int64[row] below `size`."""
+        units, words = self.parts(cells)
+        found = ~np.isnan(units)
+        codes = np.empty(len(cells), dtype=np.int64)
+        if self.kind != "category":
+            values = np.round(units[found], self.decimals)  # how finely a program writes is not judged here
+            codes[found] = np.searchsorted(self.cuts, values)
+            if self.listed is not None:
+                codes[found] = np.where(np.isin(values, self.listed), codes[found], self.bins - 1)
+        codes[~found] = self.bins + words.map(self.words).fillna(len(self.words)).to_numpy(int)
+        return codes
+
+    def shares(self, cells: pd.Series) -> pd.Series:
+        """The share of every exact value."""
+        units, words = self.parts(cells)
+        values = pd.Series(np.round(units, 9), dtype=object)
+        values[np.isnan(units)] = words.to_numpy()
+        return values.value_counts(normalize=True)
+
+    def exact(self, cells: pd.Series) -> float:
+        """L1 distance of exact values, 0 to 2."""
+        return float(self.real_shares.sub(self.shares(cells), fill_value=0).abs().sum())
+
+
+def _decimals(distinct: np.ndarray) -> int:
+    some = distinct[:: max(1, len(distinct) // 2000)]
+    fits = (d for d in range(9) if np.allclose(np.round(some, d), some, rtol=0, atol=1e-9))
+    return next(fits, 9)
+
+
+class Judge:
+    """The real table, and the errors of what is made of it."""
+
+    def __init__(self, real: pd.DataFrame, order: int = 3) -> None:
+        self.columns = {name: Column(real[name]) for name in real}
+        self.marginals = Marginals(self._encoded(real), [column.size for column in self.columns.values()])
+        self.cliques = [some(len(self.columns), k) for k in range(1, min(order, len(self.columns)) + 1)]
+
+    def _encoded(self, table: pd.DataFrame) -> list[np.ndarray]:
+        return [column.codes(table[name]) for name, column in self.columns.items()]
+
+    def errors(self, table: pd.DataFrame) -> dict[str, float]:
+        """Mean L1 error of every order, and of single columns on exact values; a table that lacks a column
+        raises KeyError.
+        """
+        exact = [column.exact(table[name]) for name, column in self.columns.items()]
+        return {**self._errors(self._encoded(table)), "exact": float(np.mean(exact))}
+
+    def baselines(self, rng: np.random.Generator) -> dict[str, dict[str, float]]:
+        """Errors of columns shuffled one by one, and of rows drawn anew from the real ones."""
+        codes = self.marginals.columns
+        rows = rng.integers(0, len(codes[0]), len(codes[0]))
+        return {
+            "independent": self._errors([rng.permutation(column) for column in codes]),
+            "resampled": self._errors([column[rows] for column in codes]),
+        }
+
+    def _errors(self, codes: Sequence[np.ndarray]) -> dict[str, float]:
+        means = (float(np.mean(self.marginals.distances(codes, cliques))) for cliques in self.cliques)
+        return {f"e{order}": mean for order, mean in enumerate(means, start=1)}
+
+
+def some(columns: int, order: int) -> list[tuple[int, ...]]:
+    """All column sets of that order, or MARGINALS of them, always the same."""
+    cliques = list(itertools.combinations(range(columns), order))
+    if len(cliques) <= MARGINALS:
+        return cliques
+    chosen = np.random.default_rng(20_260_101).choice(len(cliques), MARGINALS, replace=False)
+    return [cliques[i] for i in sorted(chosen)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawTables(Releases):
+    tables: Path | None = None
+    data: tuple[str, ...] = ()
+    domains: tuple[Literal["learnt", "declared", "drafted"], ...] = ("learnt", "declared", "drafted")
+    package: Path | None = None
+    two_sample: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,135 +193,25 @@ class Raw:
     declared: Path | None
 
 
-def tables(folder: Path | None, wanted: list[str]) -> list[Raw]:
+def tables(folder: Path | None, wanted: tuple[str, ...]) -> list[Raw]:
     """The tables of `folder`, then those that need none; SystemExit where a wanted one is missing."""
     adult = BUNDLED / "adult.domain.json"
-    found = {"adult-sample": Raw("adult-sample", BUNDLED / "adult.csv", adult)}
+    known = {"adult-sample": Raw("adult-sample", BUNDLED / "adult.csv", adult)}
     for path in sorted((Path(os.environ.get("FMWEM_DATASETS", ".")) / "adult").glob("adult.csv*")):
-        found["adult"] = Raw("adult", path, adult)
+        known["adult"] = Raw("adult", path, adult)
     for path in sorted(folder.iterdir()) if folder else []:
         ending = next((e for e in ENDINGS if path.name.endswith(e)), None)
         if ending:
             name = path.name.removesuffix(ending)
             declared = path.with_name(f"{name}.declared.json")
-            found[name] = Raw(name, path, declared if declared.exists() else None)
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        sys.exit(f"--data {missing[0]}: no such table; there are {', '.join(found)}")
-    return [found[name] for name in wanted or sorted(found)]
+            known[name] = Raw(name, path, declared if declared.exists() else None)
+    for name in wanted:
+        if name not in known:
+            sys.exit(f"--data {name}: no such table; there are {', '.join(known)}")
+    return [known[name] for name in wanted or sorted(known)]
 
 
-@dataclass(frozen=True)
-class Job:
-    """A release to be made and judged."""
-
-    raw: Raw
-    epsilon: float
-    program: Program
-    kind: str
-    domain: Path | None
-    run: int
-
-    @property
-    def label(self) -> dict[str, Any]:
-        return {
-            "data": self.raw.name,
-            "epsilon": self.epsilon,
-            "program": self.program.name,
-            "domain": self.kind,
-            "run": self.run,
-        }
-
-    def command(self, out: Path, delta: float) -> list[str]:
-        given = ["--domain", str(self.domain)] if self.domain else []
-        asked = ["--marginals", str(ORDER), "--epsilon", f"{self.epsilon:g}", "--delta", f"{delta:g}", *given]
-        say = ["-o", str(out), "--overwrite", "--quiet", "--no-progress"]
-        return [self.program.python, "-P", "-c", LAUNCH, "release", str(self.raw.path), *asked, *say]
-
-
-@dataclass
-class Bench:
-    """One invocation: what to run, the folder of its files, and the codecs that have been judged."""
-
-    options: argparse.Namespace
-    folder: Path
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
-    codecs: dict[tuple[str, ...], float] = field(default_factory=dict)
-
-    def measure(self) -> Iterator[dict[str, Any]]:
-        """Every run asked for, one at a time, after the baselines of its table."""
-        cold = {program.name for program in self.programs()}
-        for raw in tables(self.options.tables, self.options.data):
-            judge = Judge(read(raw.path), ORDER)
-            for name, errors in judge.baselines(self.rng).items():
-                yield {
-                    "data": raw.name,
-                    "epsilon": "",
-                    "program": name,
-                    "domain": "",
-                    **errors,
-                    "status": "ok",
-                }
-            for job in self.jobs(raw):
-                if job.program.name in cold:  # numba compiles once per installation, not per run
-                    job.program.run(job.command(self.folder / "cold.parquet", self.options.delta), 1800)
-                    cold.remove(job.program.name)
-                yield {**job.label, **self.judged(job, judge)}
-
-    def programs(self) -> list[Program]:
-        now = Program("now", sys.executable, str(Path(__file__).resolve().parents[2]))
-        if self.options.package is None:
-            return [now]
-        if not (self.options.package / "factored_mwem").is_dir():
-            sys.exit(f"--package: {self.options.package} holds no factored_mwem")
-        return [Program("before", sys.executable, str(self.options.package.resolve())), now]
-
-    def jobs(self, raw: Raw) -> Iterator[Job]:
-        programs = self.programs()
-        domains = {program.name: self.domains(program, raw) for program in programs}
-        for epsilon, program in itertools.product(self.options.epsilons, programs):
-            for kind, run in itertools.product(self.options.domains, range(self.options.runs)):
-                if kind in domains[program.name]:
-                    yield Job(raw, epsilon, program, kind, domains[program.name][kind], run)
-
-    def domains(self, program: Program, raw: Raw) -> dict[str, Path | None]:
-        """The domain file of every kind there is; None where one is to be learnt."""
-        found: dict[str, Path | None] = {"learnt": None}
-        if raw.declared is not None:
-            found["declared"] = raw.declared
-        if "drafted" in self.options.domains:
-            found["drafted"] = self.folder / f"{raw.name}.{program.name}.drafted.json"
-            ask(program, "draft", raw.path, found["drafted"])
-        return found
-
-    def judged(self, job: Job, judge: Judge) -> dict[str, Any]:
-        """Cost and errors of one release; the first of a kind is looked at more closely."""
-        out = self.folder / f"{job.raw.name}.{job.epsilon:g}.{job.program.name}.{job.kind}.{job.run}.parquet"
-        used = job.program.run(job.command(out, self.options.delta), self.options.limit)
-        if used["status"] != "ok":
-            return used
-        made = read(out)
-        used |= judge.errors(made)
-        if job.run == 0 and self.options.two_sample:
-            used["auc"] = auc(judge.columns, made, self.rng)
-            used["codec_auc"] = self.codec_auc(job, judge, out.with_suffix(".manifest.json"))
-        if job.run == 0 and self.options.keep:
-            lines = "\n".join(judge.by_column(made))
-            out.with_suffix(".columns.md").write_text(f"{lines}\n", encoding="utf-8")
-        return used
-
-    def codec_auc(self, job: Job, judge: Judge, manifest: Path) -> float:
-        """The same test of real rows, merely encoded and decoded under the release's domain."""
-        domain = json.dumps(json.loads(manifest.read_text(encoding="utf-8"))["domain"])
-        key = (job.raw.name, job.program.name, domain)
-        if key not in self.codecs:
-            out = self.folder / "codec.parquet"
-            ask(job.program, "codec", job.raw.path, manifest, out)
-            self.codecs[key] = auc(judge.columns, read(out), self.rng, same_rows=True)
-        return self.codecs[key]
-
-
-def ask(program: Program, *what: str | Path | None) -> None:
+def ask(program: Program, *what: Any) -> None:
     """Run inside.py with that program's package; SystemExit with its last line where it fails."""
     command = [program.python, "-P", INSIDE, *(str(part) for part in what)]
     environment = {**os.environ, "PYTHONPATH": str(program.checkout)}
@@ -197,65 +220,70 @@ def ask(program: Program, *what: str | Path | None) -> None:
         sys.exit(f"{program.name}, {what[0]} of {what[1]}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
 
 
-def report(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The table of all kinds of runs: means, and the spread of the errors of three attributes."""
-    costs = "2-way | 1-way | exact | two-sample (codec) | CPU s"
-    yield f"| table | epsilon | program | domain | 3-way mean (sd) | of declared | {costs} |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        kinds.setdefault(tuple(row[key] for key in KEY), []).append(row)
-    for (data, epsilon, program, kind), runs in kinds.items():
-        good = [run for run in runs if run["status"] == "ok"]
-        start = f"| {data} | {epsilon if epsilon == '' else format(epsilon, 'g')} | {program} | {kind} |"
-        if not good:
-            yield f"{start} {runs[0]['status']} | | | | | | |"
-            continue
-        error = mean(run["e3"] for run in good)
-        spread = f" ({stdev(run['e3'] for run in good):.4f})" if len(good) > 1 else ""
-        lost = f", {len(good)} of {len(runs)} runs" if len(good) < len(runs) else ""
-        declared = [
-            r["e3"] for r in kinds.get((data, epsilon, program, "declared"), []) if r["status"] == "ok"
-        ]
-        ratio = f"{error / mean(declared):.2f}" if declared and kind else ""
-        yield (
-            f"{start} {error:.4f}{spread}{lost} | {ratio} | "
-            + " | ".join(
-                [*(_mean(good, key, 4) for key in ("e2", "e1", "exact")), _tests(good), _mean(good, "cpu", 1)]
-            )
-            + " |"
-        )
+def measured(options: RawTables, folder: Path) -> Iterator[Row]:
+    """The baselines of every table, then every release of it."""
+    if options.two_sample:
+        need_sklearn("--two-sample")
+    programs, rng = [Program("now", checkout=ROOT)], np.random.default_rng()
+    if options.package:
+        programs.insert(0, Program("before", checkout=checkout_of(options.package, "package")))
+
+    def auc(first: pd.DataFrame, second: pd.DataFrame) -> float:
+        """Of the judge that learns to tell rows apart."""
+        files = {role: str(folder / f"{role}.csv") for role in ("real", "rows")}
+        for file, rows in zip(files.values(), (first, second), strict=True):
+            rows.to_csv(file, index=False)
+        kinds = {name: column.kind for name, column in judge.columns.items()}
+        told = {"judge": "twosample", "kinds": kinds, "missing": [], "size": SAMPLED, "seed": 0}
+        (folder / "task.json").write_text(json.dumps({**files, **told}), encoding="utf-8")
+        try:
+            return answer(sys.executable, RUNNERS / "learners.py", folder / "task.json")["two_sample_auc"]
+        except NotRun as why:
+            sys.exit(f"--two-sample: {why}")
+
+    @cache
+    def codec_auc(raw: Raw, program: Program, domain: str) -> float:
+        """Of real rows, merely encoded and decoded under the release's domain. Each side gets other people:
+        twins of which one is learnt from teach the wrong class for the other.
+        """
+        described, out = folder / "codec.json", folder / "codec.parquet"
+        described.write_text(domain, encoding="utf-8")
+        ask(program, "codec", raw.path, described, out)
+        order = rng.permutation(len(real))
+        half = len(order) // 2
+        return auc(real.iloc[order[:half]], read(out).iloc[order[half:]])
+
+    def judged(raw: Raw, program: Program, out: Path) -> Row:
+        made = read(out)
+        found = judge.errors(made)
+        if options.two_sample and out.name.endswith(".0.parquet"):  # the first of a kind
+            domain = json.loads(out.with_suffix(".manifest.json").read_text(encoding="utf-8"))["domain"]
+            found |= {"auc": auc(real, made), "codec_auc": codec_auc(raw, program, json.dumps(domain))}
+        return found
+
+    def jobs(raw: Raw) -> Iterator[Job]:
+        files: dict[tuple[Program, str], Path | None] = {}
+        for program, kind in itertools.product(programs, options.domains):
+            if kind != "declared" or raw.declared is not None:
+                files[program, kind] = raw.declared if kind == "declared" else None
+            if kind == "drafted":
+                files[program, kind] = drafted = folder / f"{raw.name}.{program.name}.drafted.json"
+                ask(program, "draft", raw.path, drafted)
+        for epsilon, ((program, kind), domain) in itertools.product(options.epsilons, files.items()):
+            about = {"data": raw.name, "epsilon": epsilon, "program": program.name, "domain": kind}
+            asked = ("--marginals", ORDER, *(("--domain", domain) if domain else ()))
+            command = partial(program.release, raw.path, epsilon, options.delta, *asked)
+            yield Job(about, program, command, partial(judged, raw, program), ".parquet")
+
+    for raw in tables(options.tables, options.data):
+        real = read(raw.path)
+        judge = Judge(real, ORDER)
+        for name, errors in judge.baselines(rng).items():
+            yield {"data": raw.name, "epsilon": "", "program": name, "domain": "", "status": "ok", **errors}
+        yield from options.made(jobs(raw), folder)
 
 
-def _mean(runs: list[dict[str, Any]], key: str, digits: int) -> str:
-    values = [run[key] for run in runs if key in run]
-    return f"{mean(values):.{digits}f}" if values else ""
-
-
-def _tests(runs: list[dict[str, Any]]) -> str:
-    return next((f"{run['auc']:.3f} ({run['codec_auc']:.3f})" for run in runs if "auc" in run), "")
-
-
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--tables", type=Path, metavar="FOLDER", help="raw tables; see scripts/README.md")
-    made.add_argument("--data", nargs="+", default=[], metavar="NAME", help="default: every table there is")
-    made.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
-    made.add_argument("--delta", type=float, default=1e-9)
-    made.add_argument("--runs", type=int, default=5)
-    made.add_argument("--domains", nargs="+", choices=DOMAINS, default=DOMAINS)
-    made.add_argument("--package", type=Path, metavar="CHECKOUT", help="also run the package in this folder")
-    made.add_argument("--two-sample", action="store_true", help="of every first run; needs scikit-learn")
-    made.add_argument("--limit", type=float, default=1800, help="seconds after which a run did not finish")
-    made.add_argument("--keep", type=Path, metavar="FOLDER", help="default: a temporary one")
-    made.add_argument("-o", "--output", type=Path, help="CSV of all runs")
-    return made
-
-
-def main() -> None:
-    options = parser().parse_args()
-    with TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        rows = list(recorded(Bench(options, folder).measure(), FIELDS, options.output))
-    print("\n".join(report(rows)))
+ERRORS = "3-way mean (sd) = {e3:.4f~} | of declared = {e3/:.2f} | 2-way = {e2:.4f} | 1-way = {e1:.4f}"
+MORE = "exact = {exact:.4f} | two-sample (codec) = {auc:.3f} ({codec_auc:.3f}) | CPU s = {cpu:.1f}"
+KEY = "data epsilon program domain"
+raw = Benchmark(RawTables, measured, KEY, f"{ERRORS} | {MORE}", base="declared")

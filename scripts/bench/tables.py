@@ -1,8 +1,8 @@
-"""Tables of codes for the other benchmarks, made up or coded from raw public files. NOT PRIVATE: bins and
+"""Tables of codes for the other benchmarks, made up or coded from a raw public file. NOT PRIVATE: bins and
 values are read from the tables themselves.
 
     python scripts/bench tables million flags -o FOLDER          # made up, nothing is read
-    python scripts/bench tables census survey kdd nltcs --raw FOLDER -o FOLDER2
+    python scripts/bench tables census --raw FOLDER -o FOLDER2
 
 Each is NAME.csv of codes with NAME.domain.json, as `--data FOLDER/NAME.csv` takes them; the same bytes every
 time. Beside a made one NAME.parents.json says which columns each was drawn from.
@@ -11,36 +11,27 @@ time. Beside a made one NAME.parents.json says which columns each was drawn from
     flags     100,000 x 40: ten columns drawn so, and thirty flags that one row in 200 to one in 17 has, by
               probabilities that depend on one to three of them
     census    100,000 x 41, and census_test.csv of 50,000 other rows: census-income.data; 6 % have the label
-    survey    27,253 x 24: acs_national2019.csv
-    kdd       100,000 x 42: kdd.csv
-    nltcs     21,574 x 16: nltcs.csv, sixteen flags
 
-scripts/README.md says where the raw files are had.
+scripts/README.md says where the raw file is had.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
+from bench.runner import parse
+
 Coded = tuple[np.ndarray, int]
 """int[row] below the number of codes, and that number."""
 
-BINS = 20
-"""Most codes of a number."""
-HEAVY = 0.05
-"""A value that this share of the rows has is alone in its bin; so is zero."""
-TEXTS = {"PUMA", "INDP", "protocol_type", "service", "flag", "label"}
-"""Columns of the raw tables in which every value has a code, sorted as texts."""
-SPECIAL = {"NOC": ["N"], "NPF": ["N"], "PINCP": ["N", "0.0"], "POVPIP": ["N", "501"], "WGTP": ["0"]}
-"""Values among numbers that have a code of their own, before all bins."""
-RAW_FILES = {"survey": "acs_national2019.csv", "kdd": "kdd.csv", "nltcs": "nltcs.csv"}
 CENSUS_COLUMNS = (
     *("age", "class_worker", "det_ind_code", "det_occ_code", "education", "wage_per_hour", "hs_college"),
     *("marital_stat", "major_ind_code", "major_occ_code", "race", "hisp_origin", "sex", "union_member"),
@@ -90,10 +81,8 @@ def network(
         upto, luck = np.cumsum(chances, axis=1), rng.random(rows)
         columns.append(sum((luck >= upto[cell, k]).astype(np.int64) for k in range(size - 1)))
         parents.append(of)
-    return (
-        {f"c{i}": column for i, column in enumerate(columns)},
-        {f"c{i}": of for i, of in enumerate(parents)},
-    )
+    names = [f"c{i}" for i in range(len(sizes))]
+    return dict(zip(names, columns, strict=True)), dict(zip(names, parents, strict=True))
 
 
 def level(score: np.ndarray, rate: float) -> float:
@@ -108,44 +97,24 @@ def level(score: np.ndarray, rate: float) -> float:
 
 def census(raw: Path, folder: Path) -> None:
     """The last 49,523 rows of a fixed shuffle are left out, as is the weight that the survey gives a row."""
-    table = read(raw / "census-income.data", names=CENSUS_COLUMNS).drop(columns="weight")
+    path = raw / "census-income.data"
+    if not path.exists():
+        sys.exit(f"--raw: no {path}; scripts/README.md says where it is had")
+    table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, names=CENSUS_COLUMNS)
+    table = table.drop(columns="weight").apply(lambda column: column.str.strip())
     coded: dict[str, Coded] = {}
     for name, column in table.items():
-        cells = column.to_numpy(dtype=str)
         if name in CENSUS_EDGES:
-            coded[name] = binned(cells.astype(int), CENSUS_EDGES[name])
+            coded[name] = binned(column.astype(int).to_numpy(), CENSUS_EDGES[name])
         elif name in CENSUS_MONEY:
-            coded[name] = money(cells.astype(int))
+            coded[name] = money(column.astype(int).to_numpy())
         elif name == "label":
-            coded[name] = np.char.startswith(cells, "50000+").astype(int), 2
+            coded[name] = column.str.startswith("50000+").astype(int).to_numpy(), 2
         else:
-            coded[name] = listed(cells, numbers_last)
+            coded[name] = listed(column)
     order = np.random.default_rng(0).permutation(len(table))
     for name, rows in (("census", order[:100_000]), ("census_test", order[100_000:150_000])):
         write(folder, name, {n: (codes[rows], size) for n, (codes, size) in coded.items()})
-
-
-def raw_table(name: str) -> Callable[[Path, Path], None]:
-    def make(raw: Path, folder: Path) -> None:
-        table = read(raw / RAW_FILES[name])
-        write(folder, name, {n: cut(n, column.to_numpy(dtype=str)) for n, column in table.items()})
-
-    return make
-
-
-TABLES = {"million": million, "flags": flags, "census": census} | {
-    name: raw_table(name) for name in RAW_FILES
-}
-
-
-def read(path: Path, names: tuple[str, ...] | None = None) -> pd.DataFrame:
-    """Texts without the blanks around them; with `names`, of a file without a header. SystemExit where the
-    file is missing.
-    """
-    if not path.exists():
-        raise SystemExit(f"--raw: no {path}; scripts/README.md says where it is had")
-    table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None if names else 0, names=names)
-    return table.apply(lambda column: column.str.strip())
 
 
 def write(
@@ -161,33 +130,12 @@ def write(
     print(f"{folder / name}.csv: {len(table):,} rows x {len(sizes)}, codes {sorted(sizes.values())}")
 
 
-def cut(name: str, cells: np.ndarray) -> Coded:
-    """A raw column of texts: every value a code where there are few; else numbers in bins."""
-    if name in TEXTS:
-        return listed(cells)
-    if len(np.unique(cells)) <= BINS:
-        return listed(cells, numbers_last)
-    own = [value for value in SPECIAL.get(name, []) if (cells == value).any()]
-    rest = ~np.isin(cells, own)
-    codes = np.zeros(len(cells), dtype=np.int64)
-    for code, value in enumerate(own):
-        codes[cells == value] = code
-    inner, size = numbers(cells[rest].astype(float), BINS - len(own))
-    codes[rest] = inner + len(own)
-    return codes, size + len(own)
-
-
-def listed(cells: np.ndarray, key: Callable[[Any], Any] | None = None) -> Coded:
-    """Every value a code, in the order of `key`; a column of one value has a second, empty code."""
-    rank = {value: code for code, value in enumerate(sorted(set(cells.tolist()), key=key))}
-    return np.array([rank[value] for value in cells.tolist()]), max(len(rank), 2)
-
-
-def numbers_last(text: str) -> tuple[float, str]:
-    try:
-        return float(text), text
-    except ValueError:
-        return -np.inf, text
+def listed(cells: pd.Series) -> Coded:
+    """Every value a code, words before numbers; a column of one value has a second, empty code."""
+    values = pd.Series(sorted(set(cells)))
+    numbers = pd.to_numeric(values, errors="coerce").sort_values(kind="stable", na_position="first")
+    rank = {value: code for code, value in enumerate(values[numbers.index])}
+    return cells.map(rank).to_numpy(), max(len(rank), 2)
 
 
 def binned(values: np.ndarray, edges: np.ndarray) -> Coded:
@@ -201,30 +149,16 @@ def money(amounts: np.ndarray) -> Coded:
     return binned(amounts, np.unique(np.concatenate([[1], cuts])))
 
 
-def numbers(values: np.ndarray, most: int) -> Coded:
-    """At most so many bins in order: zero and heavy values alone, the rest in bins of equal mass."""
-    distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) <= most:
-        return listed(values)
-    alone = (counts >= HEAVY * len(values)) | (distinct == 0)
-    fixed = set(distinct[alone]) | set(distinct[1:][alone[:-1]])
-    rest = values[~np.isin(values, distinct[alone])]
-    for bins in range(most, 0, -1):
-        cuts = np.quantile(rest, np.arange(1, bins) / bins, method="higher") if bins > 1 else []
-        edges = np.array(sorted((fixed | set(cuts)) - {distinct[0]}))
-        if len(edges) < most:
-            break
-    return binned(values, edges)
+@dataclass(frozen=True)
+class Wanted:
+    places: ClassVar[tuple[str, ...]] = ("names",)
+    names: tuple[Literal["million", "flags", "census"], ...]
+    raw: Path = Path()
+    output: Path = Path()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("names", nargs="+", choices=TABLES, metavar="NAME", help=", ".join(TABLES))
-    parser.add_argument("--raw", type=Path, default=Path(), metavar="FOLDER", help="raw files; default: here")
-    parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="FOLDER", help="default: here")
-    options = parser.parse_args()
+def main(arguments: Sequence[str]) -> None:
+    options = parse(Wanted, __doc__, "bench tables", arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.names:
-        TABLES[name](options.raw, options.output)
+        {"million": million, "flags": flags, "census": census}[name](options.raw, options.output)

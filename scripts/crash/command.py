@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import itertools
 import json
 import os
 import random
@@ -32,34 +31,50 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from crash.plants import PLANTS
 from crash.trial import CASES, Hook, Trial
-from factored_mwem import crashpoints as faults
 from factored_mwem.accounting import conversion
+from factored_mwem.files import crashpoints as faults
 from factored_mwem.kernels import warmup
 
-ENDINGS = ("kill", "abort", "term", "ctrl-c", "memory", "disk", "unexpected")
-QUICKLY = (
-    ("declared", "kill", "after reserve", 1),
-    ("declared", "kill", "half journalled", 3),
-    ("declared", "kill", "after journal", 4),
-    ("declared", "kill", "before manifest", 1),
-    ("learnt", "kill", "before commit", 1),
-    ("learnt", "kill", "before draw", 5),
-    ("learnt", "kill", "sampling", 1),
-    ("learnt", "kill", "after rename", 2),
-    ("declared", "term", "before journal", 3),
-    ("declared", "disk", "before rename", 2),
-    ("declared", "memory", "before draw", 4),
-    ("learnt", "abort", "before finish", 1),
-)
-"""The trials of a quick matrix."""
 CODES = {"kill": -9, "abort": -6, "term": 143, "ctrl-c": 130, "memory": 4, "disk": 4, "unexpected": 1}
+"""Exit codes, or minus the signal, by what ends a run."""
+
+
+class Death(NamedTuple):
+    """How a trial's first run ends: when it reaches `point` for the nth time."""
+
+    case: str
+    ending: str
+    point: str
+    nth: int = 1
+
+
+QUICKLY = (
+    Death("declared", "kill", "after reserve"),
+    Death("declared", "kill", "half journalled", 3),
+    Death("declared", "kill", "after journal", 4),
+    Death("declared", "kill", "before manifest"),
+    Death("learnt", "kill", "before commit"),
+    Death("learnt", "kill", "before draw", 5),
+    Death("learnt", "kill", "sampling"),
+    Death("learnt", "kill", "after rename", 2),
+    Death("declared", "term", "before journal", 3),
+    Death("declared", "disk", "before rename", 2),
+    Death("declared", "memory", "before draw", 4),
+    Death("learnt", "abort", "before finish"),
+)
+FULLY = tuple(
+    Death(case, ending, point, nth)
+    for case in CASES
+    for point in faults.POINTS
+    for ending in CODES
+    for nth in ((1, 2, 3, 7) if ending == "kill" else (1,))
+)
 
 
 def end_as(ending: str) -> None:
@@ -78,14 +93,14 @@ def end_as(ending: str) -> None:
     raise RuntimeError("planted")
 
 
-def at_point(point: str, nth: int, ending: str) -> Hook:
-    """Ends the run when it comes to `point` for the nth time."""
+def at_point(death: Death) -> Hook:
+    """Ends the run when it comes to the point for the nth time."""
     seen = Counter[str]()
 
     def hook(reached: str) -> None:
         seen[reached] += 1
-        if reached == point and seen[reached] == nth:
-            end_as(ending)
+        if reached == death.point and seen[reached] == death.nth:
+            end_as(death.ending)
 
     return hook
 
@@ -103,80 +118,35 @@ class Result:
     violations: list[str] = field(default_factory=list)
 
 
-class Setting(NamedTuple):
-    """What all trials share: a planted bug, and the database of the ledger."""
-
-    plant: str | None
-    database: str | None
-
-
-def try_out(
-    folder: Path, case: str, hook: Hook, setting: Setting, *, expected: int, kill_after: float = 0.0
-) -> Result:
+def try_out(trial: Trial, hook: Hook, plant: str | None, *, expected: int, kill_after: float = 0.0) -> Result:
     """A crash, the same command again, and again."""
-    trial, plant = Trial.of(folder, case, setting.database), setting.plant
     code, line = trial.fork(hook, kill_after=kill_after, plant=plant)
-    found = Result(code != 0, trial.draws, violations=trial.visible() + trial.booked())
-    wrong = found.violations
+    result = Result(code != 0, trial.draws, violations=trial.visible() + trial.booked())
+    wrong = result.violations
     if code not in (0, expected):
         wrong.append(f"exit code {code} for {expected}")
-    if code > 0:
-        wrong += told_wrong(code, line, found.drawn)
+    if code > 0 and not line_is_right(code, line, result.drawn):
+        wrong.append(f"the line says {line}")
     code, _ = trial.fork(plant=plant)
     if code != 0:
-        wrong.append(f"the second run ends with {code}: {(folder / 'stderr').read_text()[-300:]}")
-        return found
-    found.twice, found.extra, more = trial.agreed()
-    wrong += (
-        trial.visible()
-        + more
-        + ([f"{found.twice} draws were made twice"] if found.twice > (found.drawn > 0) else [])
-    )
+        wrong.append(f"the second run ends with {code}: {(trial.folder / 'stderr').read_text()[-300:]}")
+        return result
+    result.twice, result.extra, more = trial.agreed()
+    wrong += trial.visible() + more
+    if result.twice > (result.drawn > 0):
+        wrong.append(f"{result.twice} draws were made twice")
     drawn = trial.draws
     code, line = trial.fork(plant=plant)
-    wrong += (
-        []
-        if code == 0 and line.get("reused") is True and trial.draws == drawn
-        else ["the third run was no reuse"]
-    )
-    return found
+    if code != 0 or line.get("reused") is not True or trial.draws != drawn:
+        wrong.append("the third run was no reuse")
+    return result
 
 
-def told_wrong(code: int, line: dict[str, object], drawn: int) -> list[str]:
-    """What the JSON line of a failure says against the truth."""
-    goes_on = line.get("retryable") is True or "same run id goes on" in str(
-        line.get("advice")
-    )  # where memory was too little: with less to do
-    right = line.get("exit_code") == code and (not drawn or (line.get("budget_spent") is True and goes_on))
-    return [] if right else [f"the line says {line}"]
-
-
-class Death(NamedTuple):
-    """How a trial's first run ends: when it reaches `point` for the nth time."""
-
-    case: str
-    ending: str
-    point: str
-    nth: int
-
-
-def deaths(quick: bool) -> Iterator[Death]:
-    """All trials at named points."""
-    if quick:
-        yield from itertools.starmap(Death, QUICKLY)
-        return
-    for case in CASES:
-        for point in faults.POINTS:
-            yield from (Death(case, "kill", point, nth) for nth in (1, 2, 3, 7))
-            yield from (Death(case, ending, point, 1) for ending in ENDINGS[1:])
-
-
-def duration(folder: Path, case: str, setting: Setting) -> float:
-    """Seconds of an undisturbed run, for random moments to be drawn from."""
-    trial, start = Trial.of(folder, case, setting.database), time.monotonic()
-    code, _ = trial.fork()
-    assert code == 0, (folder / "stderr").read_text()
-    return time.monotonic() - start
+def line_is_right(code: int, line: dict[str, object], drawn: int) -> bool:
+    """Whether the JSON line of a failure says what is true."""
+    # where memory was too little, the run goes on with less to do
+    goes_on = line.get("retryable") is True or "same run id goes on" in str(line.get("advice"))
+    return line.get("exit_code") == code and (not drawn or (line.get("budget_spent") is True and goes_on))
 
 
 def main() -> None:
@@ -190,54 +160,52 @@ def main() -> None:
     parser.add_argument("--plant", choices=sorted(PLANTS), help="break the product on purpose")
     parser.add_argument("-o", "--output", type=Path, help="folder for crash.json")
     parser.add_argument("--ledger", metavar="URI", help="a database for the ledger")
-    given = parser.parse_args()
-    setting = Setting(given.plant, given.ledger)
+    options = parser.parse_args()
     conversion.load_opendp()
     warmup.warm_up()
     warmup.compile_all(name for half in warmup.HALVES for name in half)
-    moments = given.random if given.random is not None else 0 if given.quick else 200
+    moments = options.random if options.random is not None else 0 if options.quick else 200
     results: dict[str, Result] = {}
     with tempfile.TemporaryDirectory() as root:
-        for number, (case, ending, point, nth) in enumerate(deaths(given.quick)):
-            name = f"{case}, {ending}, {point} #{nth}"
-            if given.only in name:
-                (folder := Path(root, str(number))).mkdir()
-                results[name] = try_out(
-                    folder, case, at_point(point, nth, ending), setting, expected=CODES[ending]
-                )
+        for death in QUICKLY if options.quick else FULLY:
+            name = f"{death.case}, {death.ending}, {death.point} #{death.nth}"
+            if options.only in name:
+                trial = Trial.of(Path(root, str(len(results))), death.case, options.ledger)
+                results[name] = try_out(trial, at_point(death), options.plant, expected=CODES[death.ending])
         for case in CASES if moments else ():
-            (folder := Path(root, f"{case}-time")).mkdir()
-            whole = duration(folder, case, setting)
+            trial, start = Trial.of(Path(root, f"{case}-time"), case, options.ledger), time.monotonic()
+            assert trial.fork()[0] == 0, (trial.folder / "stderr").read_text()
+            whole = time.monotonic() - start
             for number in range(moments // len(CASES)):
-                (folder := Path(root, f"{case}-{number}")).mkdir()
-                moment = random.uniform(0.005, whole)
-                results[f"{case}, kill, random #{number}"] = try_out(
-                    folder, case, lambda _: None, setting, expected=-9, kill_after=moment
+                trial, moment = (
+                    Trial.of(Path(root, f"{case}-{number}"), case, options.ledger),
+                    random.uniform(0.005, whole),
                 )
-    report(results, given.output)
+                results[f"{case}, kill, random #{number}"] = try_out(
+                    trial, lambda _: None, options.plant, expected=-9, kill_after=moment
+                )
+    report(results, options.output)
 
 
 def report(results: dict[str, Result], folder: Path | None) -> None:
     """Print the violations, a table by point and a line of JSON; write all of it; end with 1 where there are
     violations.
     """
-    for name, result in results.items():
-        if result.violations:
-            print(f"{name}: {'; '.join(result.violations)}")
     rows: dict[str, list[Result]] = {}
     for name, result in results.items():
         rows.setdefault(name.split(", ")[2].split(" #")[0], []).append(result)
+        if result.violations:
+            print(f"{name}: {'; '.join(result.violations)}")
     lines = [
         "| died at | trials | struck | draws before | drawn twice, at most | extra spend | violations |",
         "|---|---|---|---|---|---|---|",
     ]
     for point, group in rows.items():
-        drawn = f"{min(r.drawn for r in group)} to {max(r.drawn for r in group)}"
-        bad, struck = sum(bool(r.violations) for r in group), sum(r.struck for r in group)
-        lines.append(
-            f"| {point} | {len(group)} | {struck} | {drawn} | {max(r.twice for r in group)} | "
-            f"{max(r.extra for r in group):g} | {bad} |"
-        )
+        drawn, struck = sorted(r.drawn for r in group), sum(r.struck for r in group)
+        twice, extra = (max(getattr(r, name) for r in group) for name in ("twice", "extra"))
+        bad = sum(bool(r.violations) for r in group)
+        cells = point, len(group), struck, f"{drawn[0]} to {drawn[-1]}", twice, f"{extra:g}", bad
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     facts = {
         "trials": len(results),
         "struck": sum(r.struck for r in results.values()),
@@ -248,7 +216,6 @@ def report(results: dict[str, Result], folder: Path | None) -> None:
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "crash.md").write_text("\n".join(lines) + "\n")
-        (folder / "crash.json").write_text(
-            json.dumps({**facts, "results": {name: asdict(r) for name, r in results.items()}}, indent=1)
-        )
+        every = {name: asdict(result) for name, result in results.items()}
+        (folder / "crash.json").write_text(json.dumps({**facts, "results": every}, indent=1))
     sys.exit(1 if facts["violations"] else 0)

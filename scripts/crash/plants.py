@@ -5,26 +5,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from factored_mwem import crashpoints as faults
-from factored_mwem import files
-from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.files import IfExists
-from factored_mwem.ledger import journal, run
+from factored_mwem.files import crashpoints as faults
+from factored_mwem.files import files
+from factored_mwem.ledger import journal
+from factored_mwem.ledger.journal_table import JournalRows
 from factored_mwem.ledger.ledger import Ledger
+from factored_mwem.ledger.run import Run
 
 
 def no_journal() -> None:
     """A resumed run measures afresh."""
-    journal.Journal.replay = lambda self: self.forget()  # type: ignore[method-assign, assignment]
-    journal.Journal.waiting = property(lambda self: False)  # type: ignore[assignment, method-assign]
+    journal.Journal.replay = lambda self: self.forget()
+    journal.Journal.waiting = property(lambda self: False)
 
 
 def uncommitted() -> None:
     """A draw is used before its record is committed."""
-    from factored_mwem.ledger import journal_table
 
-    def keep(self: journal_table.JournalRows, start: bytes, rest: bytes) -> None:
+    def keep(self: Any, start: bytes, rest: bytes) -> None:
         if self._db.db.info.transaction_status == 0:
             self._db.execute("BEGIN")
         values = (self._name, self._written, start + rest)
@@ -33,45 +33,36 @@ def uncommitted() -> None:
         if self._written == 0:
             self._db.execute("COMMIT")
 
-    journal_table.JournalRows._keep = keep  # type: ignore[method-assign]
+    JournalRows._keep = keep
 
 
 def refund() -> None:
     """A run that fails is struck from the books."""
     change = Ledger.change
 
-    def forgiving(self: Ledger, number: int, state: str, **facts: object) -> None:
-        if state == "failed":
-            with self._writing() as db:
-                db.execute("DELETE FROM releases WHERE id = ?", (number,))
-        else:
-            change(self, number, state, **facts)  # type: ignore[arg-type]
+    def forgiving(self: Ledger, number: int, state: str, **facts: Any) -> None:
+        if state != "failed":
+            return change(self, number, state, **facts)
+        with self._writing() as db:
+            db.execute("DELETE FROM releases WHERE id = ?", (number,))
 
-    Ledger.change = forgiving  # type: ignore[method-assign, assignment]
+    Ledger.change = forgiving
 
 
 def late_books() -> None:
     """The reservation comes when all noise is drawn."""
-    reserve, drawn = run.Run.reserve, run.Run.drawn
-    run.Run.reserve = lambda self: setattr(self, "charged", True)  # type: ignore[method-assign, assignment]
-
-    def late(self: run.Run, ledger: Accountant) -> None:
-        reserve(self)
-        drawn(self, ledger)
-
-    run.Run.drawn = late  # type: ignore[method-assign]
+    reserve, drawn = Run.reserve, Run.drawn
+    Run.reserve = lambda self: setattr(self, "charged", True)
+    Run.drawn = lambda self, ledger: (reserve(self), drawn(self, ledger))
 
 
 def in_place() -> None:
     """Files are written under their final names."""
 
     @contextlib.contextmanager
-    def straight(
-        path: Path, exists: IfExists = IfExists.REFUSE, before: Callable[[], None] = lambda: None
-    ) -> Iterator[Path]:
+    def straight(path: Path, exists: Any = None, before: Callable[[], None] = lambda: None) -> Iterator[Path]:
         before()
-        with open(path, "wb") as file:
-            file.write(b"PAR1")
+        path.write_bytes(b"PAR1")
         faults.reach("before rename")
         yield path
         faults.reach("after rename")
@@ -86,4 +77,4 @@ PLANTS = {
     "late-books": late_books,
     "in-place": in_place,
 }
-"""Bugs of which each must be seen: what it does, by name."""
+"""What each does, by name."""

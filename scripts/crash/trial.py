@@ -18,23 +18,27 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from factored_mwem import Cap, Neighbours, Release, create_ledger, open_ledger
-from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import price
 from factored_mwem.cli import main as cli
-from factored_mwem.files import sha256
-from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.pipeline.manifest_check import check_books
+from factored_mwem.files import crashpoints as faults
+from factored_mwem.files.files import sha256
+from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.record.manifest_check import check_books
 
 from .plants import PLANTS
 
 FILES = {"data": "out.parquet", "manifest": "out.manifest.json", "model": "out.fmwem"}
-CASES = {
-    "declared": ["--epsilon", "2", "--engine", "mwem", "--rounds", "4"],
-    "learnt": ["--epsilon", "2", "--columns", "age,job,pay"],
-}
-"""Arguments by name: an engine of rounds over a declared domain; a domain that is learnt, and then the
-default engine.
+COMMAND = "fmwem release t.csv --marginals 2 -o out.parquet --model out.fmwem --dataset t --run-id r --json"
+CASES = {"declared": "--epsilon 2 --engine mwem --rounds 4", "learnt": "--epsilon 2 --columns age,job,pay"}
+"""More of the command, by name: an engine of rounds over a declared domain; a domain that is learnt, and then
+the default engine.
 """
+REQUIRED = {"required": True}
+FIELDS = [
+    {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 79, **REQUIRED}, "bins": 8},
+    {"name": "job", "categories": ["a", "b", "c"], "constraints": REQUIRED},
+    {"name": "pay", "type": "integer", "constraints": {"minimum": 0, "maximum": 999, **REQUIRED}, "bins": 5},
+]
 Hook = Callable[[str], None]
 
 
@@ -44,12 +48,13 @@ class Trial:
 
     folder: Path
     case: str
-    ledger: str = ""
+    ledger: str
     """Where it is."""
 
     @classmethod
     def of(cls, folder: Path, case: str, database: str | None = None) -> Trial:
         """`database`: a URI, in which the ledger is made anew; with none, it is a file in the folder."""
+        folder.mkdir()
         trial = cls(folder, case, database or str(folder / "books"))
         if database is not None:
             import psycopg
@@ -62,32 +67,9 @@ class Trial:
             writer.writerow(["age", "job", "pay"])
             writer.writerows([rng.randrange(80), rng.choice("abc"), rng.randrange(1000)] for _ in range(3000))
         if case == "declared":
-            ages, pays = ({"minimum": 0, "maximum": most, "required": True} for most in (79, 999))
-            fields = [
-                {"name": "age", "type": "integer", "constraints": ages, "bins": 8},
-                {"name": "job", "categories": ["a", "b", "c"], "constraints": {"required": True}},
-                {"name": "pay", "type": "integer", "constraints": pays, "bins": 5},
-            ]
-            (folder / "t.domain.json").write_text(json.dumps({"fields": fields}))
-        books = create_ledger(trial.ledger)
-        books.add("t", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+            (folder / "t.domain.json").write_text(json.dumps({"fields": FIELDS}))
+        create_ledger(trial.ledger).add("t", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
         return trial
-
-    def arguments(self, run_id: str = "r") -> list[str]:
-        books = ["--ledger", self.ledger, "--dataset", "t", "--run-id", run_id, "--json"]
-        return [
-            "fmwem",
-            "release",
-            "t.csv",
-            "--marginals",
-            "2",
-            "-o",
-            FILES["data"],
-            "--model",
-            FILES["model"],
-            *CASES[self.case],
-            *books,
-        ]
 
     def fork(
         self, hook: Hook = lambda _: None, *, kill_after: float = 0.0, plant: str | None = None
@@ -105,7 +87,15 @@ class Trial:
         return os.waitstatus_to_exitcode(status), json.loads(lines[-1]) if lines else {}
 
     def _child(self, hook: Hook, plant: str | None) -> None:
+        """Draws are noted in the file `truth`, a byte for each, before they are made."""
         code = 99
+
+        def noting(point: str) -> None:
+            if point == "before draw":
+                with open("truth", "a", encoding="ascii") as file:
+                    file.write("d")
+            hook(point)
+
         try:
             os.chdir(self.folder)
             for heard in (signal.SIGINT, signal.SIGTERM):  # whoever started this may ignore them
@@ -113,8 +103,8 @@ class Trial:
             for number, name in ((1, "stdout"), (2, "stderr")):
                 os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
-            sys.argv = self.arguments()
-            faults.hook = self._noting(hook)
+            sys.argv = [*COMMAND.split(), *CASES[self.case].split(), "--ledger", self.ledger]
+            faults.hook = noting
             if plant:
                 PLANTS[plant]()
             cli.main()
@@ -124,17 +114,6 @@ class Trial:
         finally:
             os._exit(code)
 
-    def _noting(self, hook: Hook) -> Hook:
-        """`hook`, with a byte in the file `truth` for each draw that is about to be made."""
-
-        def noting(point: str) -> None:
-            if point == "before draw":
-                with open("truth", "a", encoding="ascii") as file:
-                    file.write("d")
-            hook(point)
-
-        return noting
-
     @property
     def draws(self) -> int:
         truth = self.folder / "truth"
@@ -142,18 +121,16 @@ class Trial:
 
     def visible(self) -> list[str]:
         """What is wrong with the files under their final names."""
-        wrong, paths = [], {role: self.folder / name for role, name in FILES.items()}
-        if paths["data"].exists() and not _readable(lambda: pq.read_table(paths["data"])):
-            wrong.append("half a data file")
-        if paths["model"].exists() and not _readable(lambda: Release.load(paths["model"])):
-            wrong.append("half a model file")
-        if paths["manifest"].exists():
-            manifest = Manifest.model_validate_json(paths["manifest"].read_bytes())
-            if (
-                not paths["data"].exists()
-                or manifest.output is None
-                or manifest.output.sha256 != sha256(paths["data"])
-            ):
+        wrong, (data, manifest, model) = [], [self.folder / name for name in FILES.values()]
+        for path, read in ((data, pq.read_table), (model, Release.load)):
+            try:
+                if path.exists():
+                    read(path)
+            except Exception:  # noqa: BLE001 - whatever it is, the file is not whole
+                wrong.append(f"half a {'data' if path is data else 'model'} file")
+        if manifest.exists():
+            output = Manifest.model_validate_json(manifest.read_bytes()).output
+            if not data.exists() or output is None or output.sha256 != sha256(data):
                 wrong.append("a manifest beside other data")
         return wrong
 
@@ -161,46 +138,25 @@ class Trial:
         """Whether the ledger says less than the truth, or its chain and its rows differ."""
         entries = open_ledger(self.ledger).entries("t")
         wrong = ["draws that the ledger does not know"] if self.draws and not entries else []
-        return (
-            wrong
-            + (["two entries for one run"] if len(entries) > 1 else [])
-            + check_books(self.ledger)["problems"]
-        )
+        wrong += ["two entries for one run"] if len(entries) > 1 else []
+        return wrong + check_books(self.ledger)["problems"]
 
     def agreed(self) -> tuple[int, float, list[str]]:
         """(draws made twice, what the books say beyond the manifest's cost, what is wrong) after a run that
         ended well.
         """
-        manifest = Manifest.model_validate_json((self.folder / FILES["manifest"]).read_bytes())
-        entries = open_ledger(self.ledger).entries("t")
-        cost = sum(
-            (price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger),
-            Fraction(0),
-        )
-        delta = sum((Fraction(c.delta) for c in manifest.ledger), Fraction(0))
-        booked = (
-            sum((e.cost.amount for e in entries), Fraction(0)),
-            sum((e.cost.delta for e in entries), Fraction(0)),
-        )
-        wrong = [] if booked == (cost, delta) else ["the books and the manifest differ"]
-        wrong += check_books(self.ledger, [self.folder / FILES["manifest"]])["problems"]
+        path = self.folder / FILES["manifest"]
+        charges = Manifest.model_validate_json(path.read_bytes()).ledger
+        entries, none = open_ledger(self.ledger).entries("t"), Fraction(0)
+        prices = (price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in charges)
+        cost, delta = sum(prices, none), sum((Fraction(c.delta) for c in charges), none)
+        booked = sum((e.cost.amount for e in entries), none)
+        whole = (booked, sum((e.cost.delta for e in entries), none)) == (cost, delta)
+        wrong = ([] if whole else ["the books and the manifest differ"]) + check_books(self.ledger, [path])[
+            "problems"
+        ]
         if [e.state for e in entries] != ["finished"]:
-            return (
-                self.draws - len(manifest.ledger),
-                float(booked[0] - cost),
-                [*wrong, "the run is not finished in the books"],
-            )
-        wrong += (
-            ["files differ from the books"]
-            if {r: sha256(self.folder / name) for r, name in FILES.items()} not in entries[0].files
-            else []
-        )
-        return self.draws - len(manifest.ledger), float(booked[0] - cost), wrong
-
-
-def _readable(read: Callable[[], object]) -> bool:
-    try:
-        read()
-    except Exception:  # noqa: BLE001 - whatever it is, the file is not whole
-        return False
-    return True
+            wrong.append("the run is not finished in the books")
+        elif {role: sha256(self.folder / name) for role, name in FILES.items()} not in entries[0].files:
+            wrong.append("files differ from the books")
+        return self.draws - len(charges), float(booked - cost), wrong

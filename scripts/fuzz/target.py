@@ -12,6 +12,8 @@ from typing import Any
 
 from factored_mwem import FmwemError
 
+Make = Callable[[Random, Sequence[bytes]], bytes]
+
 
 @dataclass(frozen=True)
 class Target:
@@ -21,14 +23,14 @@ class Target:
 
     suffix: str
     corpus: Callable[[Path], list[bytes]]
-    make: Callable[[Random, Sequence[bytes]], bytes]
+    make: Make
     run: Callable[[Path], bool]
 
 
-def allowed(act: Callable[[], Any]) -> Any:
+def allowed(act: Callable[..., Any], *arguments: Any) -> Any:
     """What `act` returns, or None where it refuses in one line; anything else that it raises goes on."""
     try:
-        return act()
+        return act(*arguments)
     except FmwemError as error:
         text = str(error)
         assert text and text.isprintable(), f"not one printable line: {text[:200]!r}"

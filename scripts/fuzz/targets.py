@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import door, files, tables, texts, written
+from fuzz import door, files, tables, texts
 from fuzz.target import Target
 
-TARGETS: dict[str, Target] = {
-    **tables.TARGETS,
-    **door.TARGETS,
-    **written.TARGETS,
-    **texts.TARGETS,
-    **files.TARGETS,
-}
+TARGETS: dict[str, Target] = {**tables.TARGETS, **door.TARGETS, **texts.TARGETS, **files.TARGETS}

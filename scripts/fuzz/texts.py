@@ -13,93 +13,49 @@ import pyarrow as pa
 from factored_mwem import Domain, Workload
 from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings, read_config
-from factored_mwem.tables.codec import encode
-from factored_mwem.tables.decode import OWN_TYPE
+from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.decode import OWN_TYPE
 from fuzz import hostile
 from fuzz.tables import FIELDS, ROWS, back
 from fuzz.target import Target, allowed
 
+DAY = {"minimum": "2020-01-01", "maximum": "2020-01-02"}
 DOMAINS: list[Any] = [
     {"fields": FIELDS, "missingValues": ["-"], "$schema": "https://example.org", "primaryKey": "a"},
     {"a": 10, "b": 2, "c": 300},
     {"fields": FIELDS[:1]},
-    {
-        "fields": [
-            {
-                "name": "x",
-                "type": "datetime",
-                "constraints": {"minimum": "2020-01-01", "maximum": "2020-01-02"},
-                "bins": 24,
-                "learnt": True,
-            }
-        ]
-    },
+    {"fields": [{"name": "x", "type": "datetime", "constraints": DAY, "bins": 24, "learnt": True}]},
 ]
 WORKLOADS: list[Any] = [
     {"marginals": 2},
     {"marginals": [1, 2], "cliques": [["a", "b"], ["c"]]},
-    {
-        "labels": [{"column": "a", "weight": 5.0}],
-        "cubes": [{"attributes": ["a", "b", "c"], "order": 2, "weight": 3.0}],
-        "ranges": [{"attributes": ["a"], "count": 10}],
-    },
-    {
-        "ranges": [
-            {"attributes": ["a", "c"], "which": "prefix"},
-            {"attributes": ["d"], "which": "all", "seed": 3},
-        ],
-        "parities": [{"order": 1}],
-    },
-]
+    {"labels": [{"column": "a", "weight": 5.0}], "ranges": [{"attributes": ["a"], "count": 10}],
+     "cubes": [{"attributes": ["a", "b", "c"], "order": 2, "weight": 3.0}]},
+    {"ranges": [{"attributes": ["a", "c"], "which": "prefix"},
+                {"attributes": ["d"], "which": "all", "seed": 3}], "parities": [{"order": 1}]},
+]  # fmt: skip
 CONFIGS: list[Any] = [
-    {
-        "marginals": 2,
-        "epsilon": 0.5,
-        "delta": 1e-6,
-        "neighbours": "replace",
-        "rounds": 3,
-        "columns": ["a", "b"],
-        "overwrite": True,
-        "rows": 5,
-    },
-    {
-        "label": ["a@5"],
-        "cube": ["a,b,c:2@3"],
-        "ranges": ["a:10", "a,c:prefix"],
-        "parities": 1,
-        "max-memory": "100MB",
-        "time_budget": 5.0,
-        "domain": "d.json",
-    },
-    {
-        "marginals": 1,
-        "engine": "mwem",
-        "rounds": "adaptive",
-        "initial": "histogram",
-        "contributions": 2,
-        "domain_budget": 0.2,
-    },
-]
-SPECS = ("a,b,c:2@3", "a:1000", "a,c:all", "a:prefix@0.5", "b", "a,b,c,d,e,f:10")
+    {"marginals": 2, "epsilon": 0.5, "delta": 1e-6, "neighbours": "replace", "rounds": 3,
+     "columns": ["a", "b"], "overwrite": True, "rows": 5},
+    {"label": ["a@5"], "cube": ["a,b,c:2@3"], "ranges": ["a:10", "a,c:prefix"], "parities": 1,
+     "max-memory": "100MB", "time_budget": 5.0, "domain": "d.json"},
+    {"marginals": 1, "engine": "mwem", "rounds": "adaptive", "initial": "histogram", "contributions": 2,
+     "domain_budget": 0.2},
+]  # fmt: skip
+SPECS = (b"a,b,c:2@3", b"a:1000", b"a,c:all", b"a:prefix@0.5", b"b", b"a,b,c,d,e,f:10")
 
 
 def run_domain(path: Path) -> bool:
     """A domain that is taken must encode any text, and give back a value for every code."""
-    domain = allowed(lambda: Domain.load(path))
+    domain = allowed(Domain.load, path)
     if domain is None:
         return False
     assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
-    texts = pa.array(
-        [
-            *(t for t in hostile.TEXTS if "\ud800" not in t and len(t) < 1000),
-            *(v for row in ROWS for v in row),
-            None,
-        ]
-    )
-    for attribute in domain.attributes[:12]:
-        codes = encode(attribute, texts)
-        assert int(codes.max()) < attribute.size
+    short = [text for text in hostile.VALID if len(text) < 1000]
+    texts = pa.array([*short, *(cell for row in ROWS for cell in row), None])
     few = Domain(domain.attributes[:12])
+    for attribute in few:
+        assert int(encode(attribute, texts).max()) < attribute.size
     back(few, pa.schema([pa.field(a.name, OWN_TYPE[a.type], nullable=a.nullable) for a in few]), path)
     return True
 
@@ -108,28 +64,25 @@ def run_workload(path: Path) -> bool:
     """A workload that is taken must list its candidates over a small domain, and over a wide one, or
     refuse.
     """
-    workload = allowed(lambda: Workload.load(path))
+    workload = allowed(Workload.load, path)
     if workload is None:
         return False
     assert Workload.from_dict(json.loads(json.dumps(workload.to_dict()))) == workload
-    for domain in (
-        Domain.from_dict({"fields": FIELDS}),
-        Domain.from_dict({**dict.fromkeys("abcdef", 2), **{f"w{i}": 2 for i in range(60)}}),
-    ):
-        allowed(
-            lambda domain=domain: (
-                workload.candidates(domain),
-                [asked.questions(domain) for asked in workload.asked],
-            )
-        )
+    wide = {**dict.fromkeys("abcdef", 2), **{f"w{i}": 2 for i in range(60)}}
+    for domain in (Domain.from_dict({"fields": FIELDS}), Domain.from_dict(wide)):
+        allowed(_listed, workload, domain)
     return True
 
 
+def _listed(workload: Workload, domain: Domain) -> None:
+    workload.candidates(domain)
+    for request in workload.asked:
+        request.questions(domain)
+
+
 def run_config(path: Path) -> bool:
-    settings = allowed(lambda: read_config(path))
-    return bool(
-        settings and allowed(lambda: job.workload_from(ReleaseSettings.of({**settings, "workload": None})))
-    )
+    settings = allowed(read_config, path)
+    return bool(settings and allowed(_workload, {**settings, "workload": None}))
 
 
 def run_specs(path: Path) -> bool:
@@ -137,43 +90,37 @@ def run_specs(path: Path) -> bool:
     but NUL.
     """
     text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\x00", "")
-    taken = [
-        allowed(lambda option=option: job.workload_from(ReleaseSettings.of({option: [text]})))
-        for option in ("label", "cube", "ranges")
-    ]
+    taken = [allowed(_workload, {option: [text]}) for option in ("label", "cube", "ranges")]
     return any(taken)
 
 
-def _make_tree(
-    trees: Sequence[Any], write: Callable[[Any, Random], bytes]
-) -> Callable[[Random, Sequence[bytes]], bytes]:
+def _workload(settings: dict[str, Any]) -> Any:
+    return job.workload_from(ReleaseSettings.of(settings))
+
+
+def _of_trees(
+    suffix: str,
+    trees: Sequence[Any],
+    write: Callable[[Any, Random], bytes],
+    run: Callable[[Path], bool],
+) -> Target:
+    """A target whose files hold a tree of lists and dictionaries."""
+
     def make(random: Random, corpus: Sequence[bytes]) -> bytes:
         data = write(hostile.changed(random.choice(trees), random), random)
         return hostile.damaged(data, random, corpus) if random.random() < 0.2 else data
 
-    return make
+    return Target(suffix, lambda _: [write(tree, Random(3)) for tree in trees], make, run)
 
 
 def _make_spec(random: Random, corpus: Sequence[bytes]) -> bytes:
     return hostile.damaged(random.choice(corpus), random, corpus)
 
 
-def _corpus(trees: Sequence[Any], write: Callable[[Any, Random], bytes]) -> Callable[[Path], list[bytes]]:
-    return lambda _: [write(tree, Random(3)) for tree in trees]
-
-
 TARGETS = {
-    "domain": Target(
-        ".json", _corpus(DOMAINS, hostile.as_json), _make_tree(DOMAINS, hostile.as_json), run_domain
-    ),
-    "workload": Target(
-        ".json", _corpus(WORKLOADS, hostile.as_json), _make_tree(WORKLOADS, hostile.as_json), run_workload
-    ),
-    "workload-toml": Target(
-        ".toml", _corpus(WORKLOADS, hostile.as_toml), _make_tree(WORKLOADS, hostile.as_toml), run_workload
-    ),
-    "config": Target(
-        ".toml", _corpus(CONFIGS, hostile.as_toml), _make_tree(CONFIGS, hostile.as_toml), run_config
-    ),
-    "specs": Target(".txt", lambda _: [spec.encode() for spec in SPECS], _make_spec, run_specs),
+    "domain": _of_trees(".json", DOMAINS, hostile.as_json, run_domain),
+    "workload": _of_trees(".json", WORKLOADS, hostile.as_json, run_workload),
+    "workload-toml": _of_trees(".toml", WORKLOADS, hostile.as_toml, run_workload),
+    "config": _of_trees(".toml", CONFIGS, hostile.as_toml, run_config),
+    "specs": Target(".txt", lambda _: list(SPECS), _make_spec, run_specs),
 }

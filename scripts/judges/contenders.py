@@ -1,7 +1,10 @@
-"""What is judged: releases of the program, their domains alone, and real rows for comparison."""
+"""What is judged: releases of the program, their domains alone, and real rows for comparison, of a table of
+which some rows are held out.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +12,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.csv
+from bench.inside import recoded
 
-from factored_mwem import Domain, Release, Workload, draft, release
-from factored_mwem.backends.codes import encode_table
-from factored_mwem.tables.decode import decode
-from factored_mwem.tables.source import open_table
-from judges.case import Case
+from factored_mwem import Domain, draft, release
+from factored_mwem.tables.inputs.source import open_table
 from judges.runners import frames
+
+FEW = 20
+"""A column of at most as many different values is a column of categories, numbers or not."""
+MAJORITY = 0.5
+"""Share of its filled cells that must be numbers, or dates, in a column of numbers or dates."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,67 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What every release is asked for."""
+class Case:
+    """NOT PRIVATE: real rows, split by chance, in train.csv and holdout.csv of a folder."""
 
-    epsilon: float
-    delta: float
-    workload: Workload
+    folder: Path
+    kinds: dict[str, str]
+    rows: int
+    unseen: int
+    target: str | None
+    positive: str
+    missing: tuple[str, ...]
+
+    @property
+    def train(self) -> Path:
+        return self.folder / "train.csv"
+
+    @property
+    def holdout(self) -> Path:
+        return self.folder / "holdout.csv"
+
+    def task(self, contender: Contender) -> dict[str, Any]:
+        """What a judge's runner is told; see `environment`."""
+        files = {"real": self.train, "holdout": self.holdout, "rows": contender.rows}
+        files["training"] = contender.training
+        facts = {name: getattr(self, name) for name in ("kinds", "target", "positive", "missing")}
+        return {**{role: str(path) for role, path in files.items()}, **facts}
+
+
+def kind_of(column: pd.Series) -> str:
+    """category, number or date: see `frames`."""
+    filled = column[column.str.strip() != ""]
+    for kind in ("number", "date") if filled.nunique() > FEW else ():
+        read = frames.numbers(filled, kind)
+        if read.notna().mean() >= MAJORITY:
+            return kind if read.nunique() > FEW else "category"
+    return "category"
+
+
+def prepare(options: Any, folder: Path, most: int | None) -> Case:
+    """Split the table into what is released from and a hold-out, of at most `most` rows."""
+    data = frames.read(str(options.table))
+    label, positive = options.target, ""
+    if label is not None and label not in data.columns and "=" in label:
+        label, _, positive = label.rpartition("=")
+    for name in (*options.columns, *options.categories, *([label] if label else [])):
+        if name not in data.columns:
+            sys.exit(f"{options.table} has no column {name!r}; it has {', '.join(data.columns)}")
+    data = data[list(options.columns)] if options.columns else data
+    known = frames.read(str(options.table), options.missing)[list(data)]
+    codes = (*options.categories, label)
+    kinds = {name: "category" if name in codes else kind_of(known[name]) for name in data}
+    if label is not None:
+        values = frames.plain(known[label]).value_counts()
+        if positive not in values.index if positive else len(values) != 2:
+            sys.exit(f"--target {options.target}: name one of its {len(values)} values as {label}=VALUE")
+        positive = positive or str(values.index[-1])
+    order = np.random.default_rng(options.seed).permutation(len(data))[:most]
+    cut = round(len(order) * options.holdout)
+    case = Case(folder, kinds, len(order) - cut, cut, label, positive, options.missing)
+    data.iloc[order[:cut]].to_csv(case.holdout, index=False)
+    data.iloc[order[cut:]].to_csv(case.train, index=False)
+    return case
 
 
 def domains(case: Case, declared: Path | None) -> dict[str, Callable[[], Domain | None]]:
@@ -51,51 +111,22 @@ def domains(case: Case, declared: Path | None) -> dict[str, Callable[[], Domain 
     return ways if declared is None else {**ways, "declared": lambda: Domain.load(declared)}
 
 
-def released(case: Case, domain: Domain | None, promise: Promise) -> Release:
-    columns = list(case.kinds)
-    return release(
-        case.train, promise.workload, domain=domain, columns=columns, rows=case.rows,
-        epsilon=promise.epsilon, delta=promise.delta,
-    )  # fmt: skip
-
-
-def ours(case: Case, folder: Path, way: str, domain: Domain | None, promise: Promise) -> Iterator[Contender]:
+def ours(case: Case, way: str, domain: Domain | None, options: Any) -> Iterator[Contender]:
     """A release, and what its domain alone does to real rows."""
-    made = released(case, domain, promise)
-    out = folder / f"{way}.csv"
+    told = {"epsilon": options.epsilon, "delta": options.delta, "columns": list(case.kinds)}
+    made = release(case.train, options.marginals, domain=domain, rows=case.rows, **told)
+    out = case.folder / f"{way}.csv"
     made.write(out, overwrite=True)
     yield Contender(way, out, out)
-    coded = [folder / f"{way}.codec.{part}.csv" for part in ("rows", "training")]
+    coded = [case.folder / f"{way}.codec.{part}.csv" for part in ("rows", "training")]
     for source, target in zip((case.holdout, case.train), coded, strict=True):
-        through(made, source, target)
+        pyarrow.csv.write_csv(recoded(made.domain, made.schema, open_table(source)), target)
     yield Contender(f"{way}: encode, decode", *coded, codec=True)
 
 
-def through(made: Release, source: Path, target: Path) -> None:
-    """Rows encoded and decoded by a release's domain, without model or noise."""
-    rng = np.random.default_rng()
-    codes = encode_table(made.domain, open_table(source)).columns
-    columns = [
-        decode(attribute, column, field, rng)
-        for attribute, column, field in zip(made.domain, codes, made.schema, strict=True)
-    ]
-    pyarrow.csv.write_csv(pa.Table.from_arrays(columns, schema=made.schema), target)
-
-
-def anchors(case: Case, folder: Path, seed: int) -> Iterator[Contender]:
+def anchors(case: Case, seed: int) -> Iterator[Contender]:
     """The two ends of the scale: other real rows, and every column by itself."""
     yield Contender("real hold-out", case.holdout, case.train)
-    table, rng = frames.read(str(case.train)), np.random.default_rng(seed)
-    shuffled = pd.DataFrame({name: rng.permutation(table[name].to_numpy()) for name in case.kinds})
-    shuffled.to_csv(folder / "shuffled.csv", index=False)
-    yield Contender("columns shuffled", folder / "shuffled.csv", folder / "shuffled.csv")
-
-
-def task(case: Case, contender: Contender, **more: Any) -> dict[str, Any]:
-    """What a judge's runner is told; see `environment`."""
-    return {
-        "real": str(case.train), "rows": str(contender.rows), "training": str(contender.training),
-        "holdout": str(case.holdout), "kinds": case.kinds, "target": case.target, "positive": case.positive,
-        "missing": case.missing,
-        **more,
-    }  # fmt: skip
+    rng, out = np.random.default_rng(seed), case.folder / "shuffled.csv"
+    frames.read(str(case.train)).apply(rng.permutation).to_csv(out, index=False)
+    yield Contender("columns shuffled", out, out)

@@ -39,6 +39,9 @@ class Environment:
     beside, for what learns to tell rows apart would find the pairs; or the same, without their luck; or none.
     """
 
+    parts: tuple[str, ...] = ()
+    """Further keys of its answer, which go to the file alone."""
+
     def python(self, folder: Path) -> Path:
         inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
         return (folder / self.name).joinpath(*inside)
@@ -54,40 +57,37 @@ class Environment:
             raise NotRun(f"{home} is in the way: no virtual environment")
         shutil.rmtree(home, ignore_errors=True)
         home.parent.mkdir(parents=True, exist_ok=True)
-        plain = [] if self.packages else ["--without-pip"]
-        _call([base, "-m", "venv", *plain, str(home)])
+        _call(base, "-m", "venv", *(() if self.packages else ("--without-pip",)), home)
         if self.packages:
-            pip = [str(self.python(folder)), "-m", "pip", "install", "--quiet"]
-            _call([*pip, "--disable-pip-version-check", *self.packages])
+            pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+            _call(self.python(folder), *pip, *self.packages)
         (home / MADE).write_text(json.dumps(wanted), encoding="utf-8")
 
     def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
         """The runner's answer; NotRun where it fails, says something else, or takes over `limit` seconds."""
-        said = _call([str(self.python(folder)), str(self.runner), str(task)], limit)
-        try:
-            answer = json.loads(said.strip().splitlines()[-1])
-        except (IndexError, ValueError):
-            raise NotRun(f"its last line is no answer: {said.strip()[-150:]!r}") from None
-        if not isinstance(answer, dict) or not set(self.figures) <= set(answer):
-            raise NotRun(f"figures missing in its answer: {said.strip()[-150:]!r}")
-        return answer
+        found = answer(self.python(folder), self.runner, task, limit=limit)
+        if not set(self.figures) <= set(found):
+            raise NotRun(f"figures missing in its answer: {found}")
+        return found
 
 
-def _call(command: list[str], limit: float | None = None) -> str:
+def answer(*command: object, limit: float | None = None) -> dict[str, Any]:
+    """The JSON object in the last line that a runner prints."""
+    said = _call(*command, limit=limit).strip()
+    try:
+        return dict(json.loads(said.splitlines()[-1]))
+    except (IndexError, TypeError, ValueError):
+        raise NotRun(f"its last line is no answer: {said[-150:]!r}") from None
+
+
+def _call(*command: object, limit: float | None = None) -> str:
     """Standard output of a command that shares no modules with us; NotRun with its last words otherwise."""
     apart = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-    threads = {"OMP_NUM_THREADS": "1"}  # more of them wait for each other where cores are busy
-    env = threads | {name: value for name, value in os.environ.items() if name not in apart}
+    env = {name: value for name, value in os.environ.items() if name not in apart}
+    env |= {"OMP_NUM_THREADS": "1"}  # more of them wait for each other where cores are busy
+    told: Any = {"env": env, "stdin": subprocess.DEVNULL, "timeout": limit, "text": True}
     try:
-        done = subprocess.run(
-            command,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            timeout=limit,
-        )
+        done = subprocess.run([str(part) for part in command], check=False, capture_output=True, **told)
     except subprocess.TimeoutExpired:
         raise NotRun(f"did not finish within {limit:g} s") from None
     except OSError as error:
@@ -99,40 +99,24 @@ def _call(command: list[str], limit: float | None = None) -> str:
 
 
 SCIKIT = ("scikit-learn==1.9.1", "numpy==2.4.6", "pandas==2.3.3", "scipy==1.17.1")
+TORCH = ("torch==2.13.0", "numpy==1.26.4", "pandas==2.1.0", "scikit-learn==1.5.0")
+LEARNT = {
+    f"{name}_{score.lower()}": f"{name} {score}"
+    for name in ("logistic", "boosting")
+    for score in ("AUC", "F1")
+}
+REPORTS = {"quality": "SDMetrics quality", "diagnostic": "SDMetrics diagnostic"}
+OF_REPORTS = ("quality: Column Shapes", "quality: Column Pair Trends")
+OF_REPORTS += ("diagnostic: Data Validity", "diagnostic: Data Structure")
+CENSUS = {"k_marginal": "SDNist k-marginal", "pmse": "SDNist pMSE"}
+TWO_SAMPLE = {"two_sample_auc": "two-sample AUC"}
+SDMETRICS = ("sdmetrics==0.32.0", "copulas==0.14.1", *SCIKIT)
+LEARNERS = RUNNERS / "learners.py"
 JUDGES = (
-    Environment(
-        "sdmetrics",
-        ("sdmetrics==0.32.0", "copulas==0.14.1", *SCIKIT),
-        RUNNERS / "quality.py",
-        {"quality": "SDMetrics quality", "diagnostic": "SDMetrics diagnostic"},
-    ),
-    Environment(  # its wheel pins numpy, pandas and scikit-learn itself
-        "sdnist",
-        ("sdnist==2.4",),
-        RUNNERS / "census.py",
-        {"k_marginal": "SDNist k-marginal", "pmse": "SDNist pMSE"},
-        of_codec="training",
-    ),
-    Environment(
-        "utility",
-        SCIKIT,
-        RUNNERS / "learners.py",
-        {
-            "logistic_auc": "logistic AUC",
-            "logistic_f1": "logistic F1",
-            "boosting_auc": "boosting AUC",
-            "boosting_f1": "boosting F1",
-        },
-    ),
-    Environment(
-        "twosample", SCIKIT, RUNNERS / "twosample.py", {"two_sample_auc": "two-sample AUC"}, of_codec="rows"
-    ),
+    Environment("sdmetrics", SDMETRICS, RUNNERS / "quality.py", REPORTS, parts=OF_REPORTS),
+    # its wheel pins numpy, pandas and scikit-learn itself
+    Environment("sdnist", ("sdnist==2.4",), RUNNERS / "census.py", CENSUS, of_codec="training"),
+    Environment("utility", SCIKIT, LEARNERS, LEARNT),
+    Environment("twosample", SCIKIT, LEARNERS, TWO_SAMPLE, of_codec="rows"),
 )
-PEERS = (
-    Environment(
-        "mst",
-        ("dpmm==0.1.9", "torch==2.13.0", "numpy==1.26.4", "pandas==2.1.0", "scikit-learn==1.5.0"),
-        RUNNERS / "marginal_models.py",
-        {},
-    ),
-)
+PEERS = (Environment("mst", ("dpmm==0.1.9", *TORCH), RUNNERS / "marginal_models.py", {}),)

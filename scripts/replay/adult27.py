@@ -9,6 +9,7 @@ ONES says how many records have each bit.
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from factored_mwem import Domain
 from replay import data
@@ -18,8 +19,6 @@ BITS = {
     "occupation": 4, "marital-status": 3, "education": 4, "workclass": 3,
 }  # fmt: skip
 """Attribute -> bits, in the order in which they are joined."""
-ROWS_OF_ADULT_DATA = 32_561
-"""The table is adult.data followed by adult.test; the paper's is adult.data alone."""
 ONES = (
     212, 745, 1002, 1431, 1036, 1181, 9782, 231, 1181, 3103, 4101, 5872, 17818, 7704, 9509, 12623, 14302,
     1787, 5411, 14456, 3905, 10091, 5598, 20493, 3155, 23243, 4516,
@@ -30,18 +29,11 @@ def codes() -> tuple[Domain, data.Exact]:
     """The eight attributes and the 30,162 people without a missing value in any column; codes by first
     appearance.
     """
-    table = data.read("adult", data.ADULT, ROWS_OF_ADULT_DATA)
-    complete = ["?" not in row for row in zip(*table.values(), strict=True)]
-    domain, columns = {}, []
-    for name in BITS:
-        seen: dict[str, int] = {}
-        column = [
-            seen.setdefault(value, len(seen))
-            for value, whole in zip(table[name], complete, strict=True)
-            if whole
-        ]
-        domain[name] = len(seen)
-        columns.append(np.array(column, dtype=np.uint8))
+    table = data.read("adult", data.ADULT, data.ROWS_OF_ADULT_DATA)
+    complete = table[(table != "?").all(axis=1)]
+    coded = {name: pd.factorize(complete[name]) for name in BITS}
+    domain = {name: len(values) for name, (_, values) in coded.items()}
+    columns = [column.astype(np.uint8) for column, _ in coded.values()]
     return Domain.from_dict(domain), data.Exact(columns, list(domain.values()))
 
 

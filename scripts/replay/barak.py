@@ -1,5 +1,5 @@
 """Barak et al. as the paper ran it: all low-order parities measured with the same accuracy, and
-multiplicative weights in place of the linear program. NOT PRIVATE.
+multiplicative weights in place of the linear program; and MWEM's relative entropy beside theirs. NOT PRIVATE.
 
 The paper does not say how often multiplicative weights swept over the measurements, and much hangs on it: few
 sweeps stop before the noise is learnt, many follow it until cells that hold someone have no weight. So it is
@@ -9,16 +9,19 @@ run in eight ways, and MWEM is judged against the best of them at each epsilon.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.special import logsumexp, softmax
 
-from factored_mwem import InputError
 from factored_mwem.kernels import compiled
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.linear import walsh
 from replay.baselines import floored, relative_entropy
-from replay.figure import Row, mean, pick
+from replay.drawing import line
+from replay.figure import Row, by, filled, mean, pick, words
 from replay.paper import Task
 
 CONVERGED = 0
@@ -27,19 +30,14 @@ LONG = 200
 """Steps of the fit that stands for multiplicative weights swept to convergence."""
 SWEEPS = {1: "1 sweep", 10: "10 sweeps", 100: "100 sweeps", CONVERGED: "converged"}
 WAYS = {
-    f"Barak, {words}{guarded}": (sweeps, guard)
+    f"Barak, {name}{guarded}": (sweeps, guard)
     for guard, guarded in ((0.0, ""), (1.0, ", guarded"))
-    for sweeps, words in SWEEPS.items()
+    for sweeps, name in SWEEPS.items()
 }
 """Method -> sweeps, and the guard in standard deviations of the noise."""
-IN_WORDS = (
-    "Barak et al. measure every parity equally well, clip it to what a parity can be, and run multiplicative "
-    "weights over all of them for 1, 10 or 100 sweeps, or to convergence (the fit of most entropy, at most "
-    f"{LONG} accelerated steps), each without a guard and with the same guard as MWEM; the best of these "
-    "eight at each epsilon is what MWEM is judged against (choosing it looks at the data). Where a run gives "
-    "a cell that holds someone no weight but the floor of 1e-300 that keeps it from zero, its relative "
-    "entropy is that floor's and not drawn: it counts as infinite"
-)
+RANGE = 5.0
+"""So wide, as a factor, must the range of epsilon be in which an improvement is noticeable."""
+IN_WORDS = filled(words("barak")["settings"], {"LONG": LONG})
 
 
 def rows_of(task: Task, counts: np.ndarray, base: Row, seed: Sequence[int]) -> Iterator[Row]:
@@ -61,14 +59,58 @@ def entropy_of(rows: Sequence[Row]) -> float:
 
 def best_way(rows: Sequence[Row]) -> tuple[float, str]:
     """(mean relative entropy, method) of the best way at the epsilon of `rows`."""
-    return min((entropy_of(found), method) for method in WAYS if (found := pick(rows, method=method)))
+    return min((entropy_of(runs), method) for method in WAYS if (runs := pick(rows, method=method)))
+
+
+def cells(rows: Sequence[Row]) -> list[str]:
+    """The best way and its entropy, as a table shows them."""
+    entropy, way = best_way(rows)
+    return [f"{entropy:.3g}", way.removeprefix("Barak, ")]
+
+
+def best_rounds(rows: Sequence[Row], method: str) -> float:
+    """The least mean relative entropy of MWEM among the T; nan where there is no run."""
+    return min(map(entropy_of, by(pick(rows, method=method), "rounds").values()), default=math.nan)
+
+
+def gains(rows: Sequence[Row], method: str) -> dict[float, float]:
+    """epsilon -> relative entropy of the best way over that of MWEM at its best T."""
+    return {e: best_way(at)[0] / best_rounds(at, method) for e, at in by(rows, "epsilon").items()}
+
+
+def widest(ratios: Mapping[float, float], least: float) -> tuple[float, float]:
+    """The ends of the widest run of neighbouring epsilons with a gain of at least this; equal where it is
+    one, nan where there is none.
+    """
+    best, start = (math.nan, math.nan), math.nan
+    for epsilon, gain in sorted(ratios.items()):
+        if gain < least:
+            start = math.nan
+            continue
+        start = epsilon if math.isnan(start) else start
+        if math.isnan(best[0]) or epsilon / start > best[1] / best[0]:
+            best = (start, epsilon)
+    return best
+
+
+def spans(ends: tuple[float, float]) -> bool:
+    """Whether a range of epsilon is as wide as RANGE."""
+    return ends[1] / ends[0] >= RANGE - 1e-9
 
 
 def resting_on_floor(rows: Sequence[Row]) -> str:
     """Which share of the runs of each way has no value of its own."""
     counted = {m: [r["floored"] for r in pick(rows, method=m)] for m in WAYS}
-    told = [f"{m.removeprefix('Barak, ')} {sum(f)} of {len(f)}" for m, f in counted.items() if sum(f)]
-    return "runs of Barak et al. that rest on the floor: " + (", ".join(told) or "none")
+    some = [f"{m.removeprefix('Barak, ')} {sum(f)} of {len(f)}" for m, f in counted.items() if sum(f)]
+    return "runs of Barak et al. that rest on the floor: " + (", ".join(some) or "none")
+
+
+def draw(axis: Any, at: Mapping[float, list[Row]]) -> None:
+    """The best way at each epsilon, and those without a guard; a gap where a run rests on the floor."""
+    line(axis, at, lambda rows: best_way(rows)[0], color="tab:red", lw=2.5, label="Barak, best")
+    for name, style in zip(SWEEPS.values(), (":", "--", "-.", "-"), strict=True):
+        way = {e: pick(rows, method=f"Barak, {name}") for e, rows in at.items()}
+        line(axis, way, entropy_of, style, color="tab:red", lw=0.9, label=f"Barak, {name}")
 
 
 def masks_of(members: np.ndarray, bits: int) -> np.ndarray:
@@ -84,23 +126,27 @@ def entropy_fit(noisy: np.ndarray, masks: np.ndarray, bits: int, *, guard: float
     accelerated proximal gradient steps, as in Beck and Teboulle, "A fast iterative shrinkage-thresholding
     algorithm", momentum dropped where it points back.
     """
+
+    def tilted(multipliers: np.ndarray) -> tuple[np.ndarray, float]:
+        """(shares proportional to exp(sum of multiplier times parity), log of what they were divided by)."""
+        exponents = np.zeros(2**bits)
+        exponents[masks] = multipliers
+        walsh(exponents)
+        return softmax(exponents), float(logsumexp(exponents))
+
     multipliers = ahead = np.zeros(len(masks))
-    step, pace = 1.0, 1.0
-    weights = np.full(2**bits, 2.0**-bits)
+    step, pace, weights = 1.0, 1.0, np.full(2**bits, 2.0**-bits)
     for _ in range(sweeps):
-        here, potential = tilted(ahead, masks, bits)
+        here, potential = tilted(ahead)
         walsh(here)
         slope = here[masks] - noisy
         while True:
             new = ahead - step * slope
             new = np.sign(new) * np.maximum(np.abs(new) - step * guard, 0)
             moved = new - ahead
-            weights, value = tilted(new, masks, bits)
-            if (
-                value - new @ noisy
-                <= potential - ahead @ noisy + moved @ slope + moved @ moved / (2 * step) + 1e-12
-                or step < 1e-9
-            ):
+            weights, value = tilted(new)
+            linear = potential - ahead @ noisy + moved @ slope
+            if value - new @ noisy <= linear + moved @ moved / (2 * step) + 1e-12 or step < 1e-9:
                 break
             step /= 2
         if np.abs(new - multipliers).max() < 1e-9:
@@ -111,17 +157,6 @@ def entropy_fit(noisy: np.ndarray, masks: np.ndarray, bits: int, *, guard: float
         ahead = new + (pace - 1) / faster * (new - multipliers)
         multipliers, pace, step = new, faster, step * 1.2
     return np.maximum(weights, FLOOR)
-
-
-def tilted(multipliers: np.ndarray, masks: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
-    """(weights proportional to exp(sum of multiplier times parity), log of what they were divided by)."""
-    exponents = np.zeros(2**bits)
-    exponents[masks] = multipliers
-    walsh(exponents)
-    top = exponents.max()
-    weights = np.exp(exponents - top)
-    total = weights.sum()
-    return weights / total, top + math.log(total)
 
 
 def barak(task: Task, epsilon: float, rng: np.random.Generator, *, sweeps: int, guard: float) -> np.ndarray:
@@ -136,7 +171,10 @@ def barak(task: Task, epsilon: float, rng: np.random.Generator, *, sweeps: int, 
     if sweeps == CONVERGED:
         return entropy_fit(noisy, masks, bits, guard=near, sweeps=LONG)
     weights = np.full((2 ** (bits - bits // 2), 2 ** (bits // 2)), 2.0**-bits)
-    sweep_parities(weights, masks, noisy, sweeps, near)
+    heads, tails = (
+        signs(at, size) for at, size in zip(divmod(masks, 2 ** (bits // 2)), weights.shape, strict=True)
+    )
+    sweep_parities(weights, heads, tails, noisy, sweeps, near)
     return np.maximum(weights.ravel() / weights.sum(), FLOOR)
 
 
@@ -152,72 +190,44 @@ LINEAR_PROGRAM = "Barak, linear program"
 def linear_program(noisy: np.ndarray, masks: np.ndarray, bits: int) -> np.ndarray:
     """Barak et al. as they are: shares of all cells, none negative and of sum 1, that miss no noisy parity by
     more than can be helped; a vertex of those, as the dual simplex method finds it.
-
-    Raises InputError without SciPy.
     """
-    try:
-        from scipy.optimize import linprog
-    except ImportError:
-        raise InputError("the linear program needs SciPy: pip install 'factored-mwem[plot]'") from None
-    cells = 2**bits
-    signs = np.array([np.bitwise_count(mask & np.arange(cells)) & 1 for mask in masks]) * -2.0 + 1.0
+    cells, values = 2**bits, signs(masks, 2**bits)
     miss = -np.ones((len(masks), 1))
-    found = linprog(
+    solved = linprog(
         np.append(np.zeros(cells), 1.0),
-        A_ub=np.block([[signs, miss], [-signs, miss]]),
+        A_ub=np.block([[values, miss], [-values, miss]]),
         b_ub=np.concatenate([noisy, -noisy]),
         A_eq=np.append(np.ones(cells), 0.0)[None],
         b_eq=[1.0],
         method="highs-ds",
     )
-    if not found.success:
-        raise ValueError(f"a linear program that always has a solution had none: {found.message}")
-    return np.maximum(found.x[:-1], 0.0)
+    if not solved.success:
+        raise ValueError(f"a linear program that always has a solution had none: {solved.message}")
+    return np.maximum(solved.x[:-1], 0.0)
+
+
+def signs(masks: np.ndarray, cells: int) -> np.ndarray:
+    """float64[query, cell]: (-1)^(bits that the number of a cell shares with the mask of a query)."""
+    return 1.0 - 2.0 * (np.bitwise_count(masks[:, None] & np.arange(cells)) & 1)
 
 
 @compiled
-def sweep_parities(weights, masks, noisy, sweeps, near):
+def sweep_parities(weights, heads, tails, noisy, sweeps, near):
     """Multiplicative weights over parities, `sweeps` times in their order and in place.
 
-    `weights: float64[rows, columns]` are shares of cells whose number is row * columns + column;
-    `masks: int64[query]` as of `masks_of`; `noisy: float64[query]` shares. Each step is
-    exp(q(x) (m - q(A)) / 2), HLM12 section 2.2, none where |m - q(A)| is at most `near`.
+    `weights: float64[rows, columns]` are shares of cells, in the end up to a factor; a parity's value at one
+    is that of `heads: float64[query, rows]` times that of `tails: float64[query, columns]`; `noisy:
+    float64[query]` shares. Each step is exp(q(x) (m - q(A)) / 2), HLM12 section 2.2, none where |m - q(A)| is
+    at most `near`.
     """
-    rows, columns = weights.shape
-    head, tail, both, odd = np.empty(rows), np.empty(columns), np.empty(columns), np.empty(columns)
-    agree, differ = np.empty(columns), np.empty(columns)
+    rows, columns = np.ones(weights.shape[0]), np.ones(weights.shape[1])
     for _ in range(sweeps):
-        for q in range(len(masks)):
-            signs_into(head, masks[q] // columns)
-            signs_into(tail, masks[q] % columns)
-            both[:], odd[:] = 0.0, 0.0
-            for h in range(rows):
-                for t in range(columns):  # column by column, so that the additions run side by side
-                    both[t] += weights[h, t]
-                    odd[t] += head[h] * weights[h, t]
-            mass, answer = 0.0, 0.0
-            for t in range(columns):
-                mass += both[t]
-                answer += tail[t] * odd[t]
-            gap = noisy[q] - answer / mass
+        for q in range(len(noisy)):
+            mass = rows @ (weights @ columns)
+            gap = noisy[q] - heads[q] @ (weights @ tails[q]) / mass
             if abs(gap) <= near:
                 continue
-            for t in range(columns):
-                agree[t] = math.exp(tail[t] * gap / 2) / mass
-                differ[t] = math.exp(-tail[t] * gap / 2) / mass
-            for h in range(rows):
-                ratio = agree if head[h] > 0 else differ
-                for t in range(columns):
-                    weights[h, t] *= ratio[t]
-
-
-@compiled
-def signs_into(out, mask):
-    """(-1)^(bits that a number shares with `mask`), for each number of `out`."""
-    out[0] = 1.0
-    size = 1
-    while size < len(out):
-        sign = -1.0 if mask & size else 1.0
-        for i in range(size):
-            out[size + i] = sign * out[i]
-        size *= 2
+            up, down = math.exp(gap / 2), math.exp(-gap / 2)
+            for h in range(weights.shape[0]):
+                for t in range(weights.shape[1]):
+                    weights[h, t] *= (up if heads[q, h] * tails[q, t] > 0 else down) / mass

@@ -1,5 +1,5 @@
-"""The experiments of the MWEM paper (Hardt, Ligett, McSherry, NIPS 2012) from one command, and the iterative
-constructions of Gupta, Roth and Ullman (TCC 2012). NOT PRIVATE: exact n, fixed seeds.
+"""The experiments of the MWEM paper (Hardt, Ligett and McSherry, NIPS 2012) from one command, and the
+iterative constructions of Gupta, Roth and Ullman (TCC 2012). NOT PRIVATE: exact n, fixed seeds.
 
     python scripts/replay all --quick -o results/       all figures, at most 3 minutes on 2 cores
     python scripts/replay figure3 --full -o results/    one figure as in the paper; all take at most an hour
@@ -14,23 +14,24 @@ FMWEM_NLTCS. Needs the extra `plot`.
 from __future__ import annotations
 
 import argparse
-import csv
+import contextlib
 import importlib
 import json
 import multiprocessing
 import os
 import sys
 import time
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from factored_mwem import FmwemError, InputError
 from replay import page
-from replay.figure import HLM, OPEN, Claim, panels
+from replay.drawing import panels, save
+from replay.figure import OPEN, Claim, Row, judge, told
 
 NAMES = (
     *("table1", "theorem", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
@@ -38,8 +39,6 @@ NAMES = (
 )
 PROCESSES = 2
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-Row = dict[str, Any]
 
 
 def work(name: str, case: Row) -> tuple[list[Row], float]:
@@ -50,131 +49,104 @@ def work(name: str, case: Row) -> tuple[list[Row], float]:
 
 
 class Store:
-    """The finished cases of a figure, one JSON line each; a line that an interruption tore is not counted."""
+    """The cases of a figure and those of them that are finished, one JSON line each; a line that an
+    interruption tore is not counted.
+    """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.found: dict[str, Row] = {}
+    def __init__(self, path: Path, cases: list[Row]) -> None:
+        self.path, self.cases, self.entries = path, {json.dumps(c, sort_keys=True): c for c in cases}, {}
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         for line in text.splitlines():
-            try:
-                entry = json.loads(line)
-                self.found[key(entry["case"])] = entry
-            except (ValueError, KeyError, TypeError):
-                continue
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                self._keep(line)
         if text and not text.endswith("\n"):
-            with open(path, "a", encoding="utf-8") as lines:
-                lines.write("\n")
+            self._append("")
 
-    def add(self, case: Row, rows: list[Row], seconds: float) -> None:
-        line = json.dumps(
-            {"case": case, "rows": rows, "seconds": round(seconds, 3)}, default=lambda number: number.item()
-        )
+    def _keep(self, line: str) -> None:
+        entry = json.loads(line)
+        self.entries[json.dumps(entry["case"], sort_keys=True)] = entry
+
+    def _append(self, line: str) -> None:
         with open(self.path, "a", encoding="utf-8") as lines:
             lines.write(line + "\n")
-        self.found[key(case)] = json.loads(line)
 
-    def rows(self, cases: list[Row]) -> list[Row]:
+    def add(self, case: Row, rows: list[Row], seconds: float) -> None:
+        entry = {"case": case, "rows": rows, "seconds": round(seconds, 3)}
+        line = json.dumps(entry, default=lambda number: number.item())
+        self._append(line)
+        self._keep(line)
+
+    def missing(self) -> list[Row]:
+        return [case for key, case in self.cases.items() if key not in self.entries]
+
+    def finished(self) -> list[Row]:
         """In the order of the cases, whatever the order in which they ended."""
-        return [row for case in cases for row in self.found[key(case)]["rows"]]
-
-    def seconds(self, cases: list[Row]) -> float:
-        return float(sum(self.found[key(case)]["seconds"] for case in cases))
+        return [self.entries[key] for key in self.cases]
 
 
-def key(case: Row) -> str:
-    return json.dumps(case, sort_keys=True)
-
-
-def compute(plans: dict[str, list[Row]], stores: dict[str, Store], console: Console) -> dict[str, str]:
+def compute(stores: dict[str, Store], console: Console) -> dict[str, str]:
     """Run what is not yet there, in two processes; returns figure -> why it cannot be drawn."""
-    missing: dict[str, str] = {}
+    lacking: dict[str, str] = {}
     columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     pool = ProcessPoolExecutor(PROCESSES, mp_context=multiprocessing.get_context("spawn"))
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         tasks, futures = {}, {}
-        for name, cases in plans.items():
-            todo = [case for case in cases if key(case) not in stores[name].found]
-            tasks[name] = progress.add_task(name, total=len(cases), completed=len(cases) - len(todo))
+        for name, store in stores.items():
+            todo, total = store.missing(), len(store.cases)
+            tasks[name] = progress.add_task(name, total=total, completed=total - len(todo))
             futures |= {pool.submit(work, name, case): (name, case) for case in todo}
         try:
             for future in as_completed(futures):
                 name, case = futures[future]
-                reason = kept(future, case, stores[name])
-                if reason and name not in missing:
-                    missing[name] = reason
-                    console.print(f"{name}: {reason}", soft_wrap=True, highlight=False)
+                try:
+                    stores[name].add(case, *future.result())
+                except InputError as error:
+                    if name not in lacking:
+                        lacking[name] = str(error)
+                        console.print(f"{name}: {error}", soft_wrap=True, highlight=False)
                 progress.advance(tasks[name])
         finally:
             pool.shutdown(cancel_futures=True)
-    return missing
+    return lacking
 
 
-def kept(future: Future[tuple[list[Row], float]], case: Row, store: Store) -> str:
-    """Store what a case found; returns in one line what it lacked, '' where nothing."""
-    try:
-        store.add(case, *future.result())
-    except InputError as error:
-        return str(error)
-    return ""
-
-
-def write_csv(rows: list[Row], path: Path) -> None:
-    """All columns in the order in which they appear, and `private`, which says no."""
-    fields = list(dict.fromkeys(name for row in rows for name in row))
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*fields, "private"])
-        writer.writeheader()
-        for row in rows:
-            writer.writerow(
-                {k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()} | {"private": "no"}
-            )
-
-
-def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Section:
-    """CSV, PNGs, tables and marks of a figure all of whose cases are there."""
-    figure, rows = importlib.import_module(f"replay.{name}"), store.rows(cases)
-    write_csv(rows, folder / f"{name}.csv")
-    whole = folder / f"{name}.png"
+def section(name: str, store: Store, lacking: str, folder: Path) -> page.Section:
+    """CSV, PNGs, tables and marks of a figure all of whose cases are there, or what it lacks."""
+    figure = importlib.import_module(f"replay.{name}")
+    shown = page.Section(name, *(told(figure, key) for key in ("title", "settings", "source")))
+    if lacking:
+        claim = Claim("what the paper claims here", OPEN, lacking)
+        return shown._replace(effort=lacking, claims=[claim])
+    finished, whole = store.finished(), folder / f"{name}.png"
+    rows = [row for entry in finished for row in entry["rows"]]
+    cells = [{k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    table = pd.DataFrame(cells, dtype=object).assign(private="no")
+    table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\r\n")
     if hasattr(figure, "plot"):
-        figure.plot(rows, whole)
-    images = [panel.read_bytes() for panel in panels(whole)]
-    tables = figure.tables(rows) if hasattr(figure, "tables") else ()
-    effort = f"{store.seconds(cases):.1f} s of computing in {len(cases)} cases"
-    claims, source = figure.judge(rows), getattr(figure, "SOURCE", HLM)
-    return page.Section(name, figure.TITLE, figure.SETTINGS, effort, images, claims, tables, source)
+        save(figure.plot(rows), whole)
+    seconds = float(sum(entry["seconds"] for entry in finished))
+    return shown._replace(
+        effort=f"{seconds:.1f} s of computing in {len(finished)} cases",
+        images=[panel.read_bytes() for panel in panels(whole)],
+        claims=judge(figure, rows),
+        tables=figure.tables(rows) if hasattr(figure, "tables") else (),
+    )
 
 
 def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> list[page.Section]:
     """Compute, write and show these figures."""
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    plans = {name: importlib.import_module(f"replay.{name}").cases(full) for name in names}
-    stores = {name: Store(folder / f"{name}.cases.jsonl") for name in names}
-    missing = compute(plans, stores, console)
-    sections = []
-    for name in names:
-        if name in missing:
-            figure = importlib.import_module(f"replay.{name}")
-            none = Claim("what the paper claims here", OPEN, missing[name])
-            section = page.Section(name, figure.TITLE, figure.SETTINGS, missing[name], [], [none])
-        else:
-            section = finish(name, plans[name], stores[name], folder)
-        sections.append(section)
-        for claim in section.claims:
-            console.print(
-                f"{name}: {claim.verdict.upper()}: {claim.text} ({claim.why})",
-                soft_wrap=True,
-                highlight=False,
-                markup=False,
-            )
-    size = "full" if full else "quick"
-    facts = [
-        f"{size} size",
-        f"{time.perf_counter() - started:.0f} s in this run",
-        f"{PROCESSES} processes",
-        *page.machine(),
-    ]
+    cases = {name: importlib.import_module(f"replay.{name}").cases(full) for name in names}
+    stores = {name: Store(folder / f"{name}.cases.jsonl", cases[name]) for name in names}
+    lacking = compute(stores, console)
+    sections = [section(name, stores[name], lacking.get(name, ""), folder) for name in names]
+    for each in sections:
+        for claim in each.claims:
+            line = f"{each.name}: {claim.verdict.upper()}: {claim.text} ({claim.why})"
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+    took = f"{time.perf_counter() - started:.0f} s in this run"
+    facts = [f"{'full' if full else 'quick'} size", took, f"{PROCESSES} processes", *page.machine()]
     (folder / "index.html").write_text(page.html(sections, facts), encoding="utf-8")
     console.print(f"wrote {folder / 'index.html'}", soft_wrap=True, highlight=False)
     return sections

@@ -1,42 +1,50 @@
-"""What a figure of the replay is: a module of this folder that holds
+"""What the figures share: the words of their claims, groups of rows, and means of few runs.
 
-    TITLE: str                                    one line
-    SETTINGS: str                                 what was fixed, and what the paper leaves open and was
-                                                  chosen here
-    cases(full: bool) -> list[dict]               units of work as JSON-able parameters; each can run alone,
-                                                  in any order, in any process
-    run(case: dict) -> list[dict]                 tidy rows (str, int, float) of a case; the seeds are
-                                                  inside, so the same case gives the same rows
-    plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes; may be left out
-    judge(rows: list[dict]) -> list[Claim]        the paper's claims, each marked from the rows alone
-    tables(rows: list[dict]) -> list[Table]       numbers to show beside the plot; may be left out
-    SOURCE: str                                   whose claims those of the paper are; HLM where left out
+A figure is NAME.py in this folder, and NAME.toml beside it with its `title`, `settings`, `source` (HLM where
+left out) and its `claims`: `text`, `why` and `whose`, in which {NAME:spec} is a constant of the module or a
+value of the mark. The module has
 
-and is found by its name. `run` raises InputError where a data set is not there; its message says in one line
-where to get it.
+    cases(full: bool) -> list[Row]   units of work as JSON-able parameters; each can run alone, in any order
+    run(case: Row) -> list[Row]      tidy rows (str, int, float) of a case; the seeds are inside, so that the
+                                     same case gives the same rows. Raises InputError where a data set is
+                                     not there, in one line that says where to get it
+    marks(rows) -> Marks             the truth of each claim, from the rows alone, and what its `why` says
+    plot(rows) -> Any                a Matplotlib figure with the paper's axes; may be left out
+    tables(rows) -> list[Table]      numbers to show beside the plot; may be left out
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+import math
+import string
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be compared"
 PAPER, PROJECT = "paper", "project"
 HLM = "Experiments of Hardt, Ligett and McSherry"
-BESIDE = "Counts and theorems of Hardt, Ligett and McSherry (Table 1, Theorem 2.3)"
-GRU = "Theorems of Gupta, Roth and Ullman"
-"""Sources, each of whose claims the page counts apart."""
+"""The source of a figure's claims where its words name no other; the page counts each source apart."""
+SURE = 0.95
+"""Probability of an interval, by Student's t."""
 
 Row = dict[str, Any]
+Truth = bool | None
+"""None: cannot be compared, or the runs do not decide."""
+Mark = tuple[Truth, Row]
+"""The truth of a claim and the values of its `why`, or another `why`."""
+Marks = list[Mark] | str
+"""One for each claim; or one sentence why none of them can be compared."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """A sentence of the paper or of the project (`whose`), its mark (HOLDS, FAILS or OPEN), and the numbers
     that decided.
     """
@@ -55,8 +63,65 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def mark(true: bool) -> str:
-    return HOLDS if true else FAILS
+# ---- words
+
+
+class Filled(string.Formatter):
+    """Puts values into words: each of a sequence, and of a mapping "value at key", joined by commas."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, Mapping):
+            named = {k if isinstance(k, str) else f"{k:g}": v for k, v in value.items()}
+            return ", ".join(f"{self.format_field(v, format_spec)} at {k}" for k, v in named.items())
+        if isinstance(value, list | tuple):
+            return ", ".join(self.format_field(each, format_spec) for each in value)
+        return str(super().format_field(value, format_spec))
+
+
+def filled(text: str, values: Row) -> str:
+    """The text on one line, with these values in it."""
+    return Filled().vformat(" ".join(text.split()), (), values)
+
+
+@cache
+def words(name: str) -> Row:
+    """NAME.toml as it is, before anything is put into it."""
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def told(figure: ModuleType, key: str) -> str:
+    """The `title`, the `settings` or the `source` of a figure."""
+    return filled(words(figure.__name__.rpartition(".")[2]).get(key, HLM), vars(figure))
+
+
+def mark(true: Truth, **values: Any) -> Mark:
+    return true, values
+
+
+def judge(figure: ModuleType, rows: list[Row]) -> list[Claim]:
+    """The claims beside a figure, marked from its rows."""
+    claims, marks = words(figure.__name__.rpartition(".")[2])["claims"], figure.marks(rows)
+    if isinstance(marks, str):
+        marks = [mark(None, why=marks)] * len(claims)
+    known, verdicts = vars(figure), {True: HOLDS, False: FAILS, None: OPEN}
+    return [
+        Claim(
+            filled(claim["text"], known),
+            verdicts[None if true is None else bool(true)],
+            filled(values.get("why") or claim["why"], known | values),
+            claim.get("whose", PAPER),
+        )
+        for claim, (true, values) in zip(claims, marks, strict=True)
+    ]
+
+
+# ---- rows
+
+
+def grid(**axes: Any) -> list[Row]:
+    """Every combination of the values; a text or a number stands for itself."""
+    several = [[v] if isinstance(v, str | int | float) else list(v) for v in axes.values()]
+    return [dict(zip(axes, at, strict=True)) for at in itertools.product(*several)]
 
 
 def pick(rows: Iterable[Row], **wanted: object) -> list[Row]:
@@ -64,122 +129,64 @@ def pick(rows: Iterable[Row], **wanted: object) -> list[Row]:
     return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
 
 
+def by(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
+    """The rows that have these columns, by their values there (a tuple where there are several), sorted."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        if all(key in row for key in keys):
+            at = tuple(row[key] for key in keys)
+            groups.setdefault(at if len(keys) > 1 else at[0], []).append(row)
+    return dict(sorted(groups.items()))
+
+
 def values(rows: Iterable[Row], key: str) -> list[Any]:
     """The different values of a column, sorted."""
-    return sorted({row[key] for row in rows if key in row})
+    return list(by(rows, key))
 
 
 def mean(rows: Iterable[Row], key: str) -> float:
     """nan where there is no row."""
-    found = [row[key] for row in rows]
-    return float(np.mean(found)) if found else float("nan")
+    column = [row[key] for row in rows]
+    return float(np.mean(column)) if column else math.nan
 
 
-def band(
-    axis: Any,
-    xs: Sequence[float],
-    rows_at: Callable[[float], list[Row]],
-    key: str,
-    fmt: str = "-",
-    **style: Any,
-) -> None:
-    """A line of means with one standard deviation shaded around it."""
-    runs = [np.array([row[key] for row in rows_at(x)], dtype=np.float64) for x in xs]
-    middle, spread = np.array([r.mean() for r in runs]), np.array([r.std() for r in runs])
-    (line,) = axis.plot(xs, middle, fmt, **style)
-    axis.fill_between(xs, middle - spread, middle + spread, color=line.get_color(), alpha=0.15, linewidth=0)
+# ---- means of few runs, and truths that stay open where what they may be off by decides
 
 
-DENSITY, PANEL = 220, 4.2
-"""Dots per inch, and inches across: a panel is shown at up to 460 CSS pixels, twice as dense as it is wide.
-"""
-
-
-def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
-    """A figure and its axes in reading order, drawn without a display."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    pyplot.rcParams |= {"font.size": 10, "axes.titlesize": 10, "lines.linewidth": 1.6}
-    drawn, axes = pyplot.subplots(rows, columns, figsize=(PANEL * columns, 0.8 * PANEL * rows), squeeze=False)
-    return drawn, list(axes.flat)
-
-
-def key(
-    axis: Any, signs: Mapping[str, Row] | None = None, *, columns: int = 2, lines_below: float = 2.0
-) -> None:
-    """What the lines of a panel are, below it and never over a curve: its labels, or `signs`, text -> style
-    of a line; in one column where more would be wider than the panel. `lines_below`: of text between the
-    axis and the key (ticks and label).
+class Interval(NamedTuple):
+    """A mean, its standard error, and the ends of its interval: 0 and infinity where one run alone says
+    nothing about them.
     """
-    from matplotlib.lines import Line2D
 
-    own = axis.get_legend_handles_labels()[0]
-    made = axis.legend(
-        handles=[Line2D([], [], label=text, **style) for text, style in signs.items()] if signs else own,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        borderaxespad=1.9 * lines_below,
-        ncols=columns,
-        fontsize=9,
-        frameon=False,
-        handlelength=2.2,
-        columnspacing=1.2,
-    )
-    drawn = axis.get_figure()
-    if columns > 1 and made.get_window_extent(drawn.canvas.get_renderer()).width > 0.95 * PANEL * drawn.dpi:
-        key(axis, signs, columns=1, lines_below=lines_below)
+    mean: float
+    error: float
+    low: float
+    high: float
 
+    @classmethod
+    def of(cls, rows: Sequence[Row], key: str) -> Interval:
+        """Of runs of something that is never negative; nan where there are none."""
+        runs, middle = [row[key] for row in rows], mean(rows, key)
+        if len(runs) < 2:
+            return cls(middle, math.nan, 0.0, math.inf)
+        error = float(np.std(runs, ddof=1) / math.sqrt(len(runs)))
+        reach = float(stdtrit(len(runs) - 1, (1 + SURE) / 2)) * error
+        return cls(middle, error, max(middle - reach, 0.0), middle + reach)
 
-def panels(path: Path) -> list[Path]:
-    """The files of a figure's panels that `save` wrote beside it, in reading order."""
-    found = path.parent.glob(f"{path.stem}-*.png")
-    return sorted(found, key=lambda file: int(file.stem.rpartition("-")[2]))
+    def below(self, limit: float) -> Truth:
+        """Whether it lies below, for sure; None where the interval has the limit inside."""
+        if math.isnan(self.mean) or math.isnan(limit):
+            return None
+        return True if self.high < limit else False if self.low >= limit else None
 
 
-def save(drawn: Any, path: Path) -> None:
-    """The whole figure, and each of its panels with its key: NAME.png, NAME-1.png, NAME-2.png, ...
-
-    A page shows the panels side by side or one below the other, so that their text stays readable.
-    """
-    from matplotlib import pyplot
-    from matplotlib.transforms import Bbox
-
-    if drawn.legends:
-        raise ValueError("a key belongs to its panel, which is shown alone: use key(axis)")
-    _make_room(drawn)
-    for old in panels(path):
-        old.unlink()
-    stamp = {"ha": "right", "va": "bottom", "fontsize": 7, "color": "gray"}
-    corner = drawn.text(0.998, 0.002, "NOT PRIVATE", **stamp)
-    drawn.savefig(path, dpi=DENSITY)
-    corner.remove()
-    drawn.set_layout_engine("none")
-    inches = drawn.dpi_scale_trans.inverted()
-    for number, axis in enumerate(drawn.axes, start=1):
-        around = axis.get_tightbbox(drawn.canvas.get_renderer()).transformed(inches)
-        box = Bbox([[around.x0 - 0.05, around.y0 - 0.15], [around.x1 + 0.05, around.y1 + 0.05]])
-        place = (drawn.dpi_scale_trans - drawn.transFigure).transform((box.x1 - 0.03, box.y0 + 0.02))
-        corner = drawn.text(*place, "NOT PRIVATE", **stamp)
-        drawn.savefig(path.with_name(f"{path.stem}-{number}.png"), dpi=DENSITY, bbox_inches=box)
-        corner.remove()
-    pyplot.close(drawn)
+def at_least(number: int, truths: Sequence[Truth]) -> Truth:
+    """Whether so many are true; None where those that are not decided would make the difference."""
+    if truths.count(True) >= number:
+        return True
+    return None if truths.count(True) + truths.count(None) >= number else False
 
 
-def _make_room(drawn: Any) -> None:
-    """A figure grows by the keys of its rows, so that they take nothing off the panels; only then are these
-    laid out.
-    """
-    tallest: dict[int, float] = {}
-    for axis in drawn.axes:
-        if legend := axis.get_legend():
-            row, size = (
-                axis.get_subplotspec().rowspan.start,
-                legend.get_window_extent(drawn.canvas.get_renderer()),
-            )
-            tallest[row] = max(tallest.get(row, 0.0), size.height / drawn.dpi)
-    width, height = drawn.get_size_inches()
-    drawn.set_size_inches(width, height + sum(tallest.values()))
-    drawn.set_layout_engine("constrained", h_pad=0.15, w_pad=0.08)
+def all_of(truths: Iterable[Truth]) -> Truth:
+    known = list(truths)
+    return at_least(len(known), known)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from pathlib import Path
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -14,87 +15,58 @@ from factored_mwem import Domain
 from factored_mwem.workload.queries.cuboids import Cuboids
 from replay import data
 from replay.adult27 import codes
-from replay.chosen import (
-    ALL,
-    BASE,
-    BASELINES,
-    CONFLATED,
-    NOISE,
-    ONE,
-    ORDERS,
-    PRODUCT,
-    ROUNDS,
-    UNIFORM,
-    conflated,
-    counted_seeds,
-    ignored,
-    listed,
-    lower,
-    only_one,
-    ratios,
-)
-from replay.cubes import cuboid_errors, of_all, product_of
+from replay.drawing import canvas, frame, line
 from replay.figure import (
-    OPEN,
-    PROJECT,
-    Claim,
+    Interval,
+    Mark,
+    Marks,
     Row,
     Table,
-    band,
-    canvas,
-    key,
+    Truth,
+    all_of,
+    by,
+    filled,
+    grid,
+    mark,
     mean,
     pick,
-    save,
     values,
 )
 from replay.loglinear import cuboid_mwem
 from replay.paper import Paper, Task
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
-SWEEPS, GUARD = 100, 1.0
+EPSILONS_QUICK = EPSILONS[::2]
+ROUNDS, SWEEPS, GUARD = 10, 100, 1.0
 MOST = 2**16
 """Cells of a candidate. A score is at most 2 n = 60,324 less the cells, so whatever the data a larger one's
 lies below that of every small cuboid.
 """
-SHORT = {ALL: "all cuboids", BASE: "base cuboid", UNIFORM: "uniform", PRODUCT: "product"}
-"""What the key calls them."""
-
-TITLE = "Figure 5: error over the 256 cuboids of Adult's eight categorical attributes"
-SETTINGS = (
-    "The 30,162 complete rows of adult.data; error of a cuboid: mean of |cell error|; maximum and average "
-    "over all 256 cuboids. Candidates are the cuboids up to order 2, up to order 3, or all. Not stated in "
-    f"the paper and chosen here: epsilon ({', '.join(f'{e:g}' for e in EPSILONS)}; in quick "
-    f"{' and '.join(f'{e:g}' for e in EPSILONS[::2])}), T = {ROUNDS}, five seeds (one in quick, where no "
-    f"mark about errors is decided by them), replay in {SWEEPS} sweeps after each round, a cuboid "
-    f"left alone once all its cells lie within {GUARD:g} standard deviation of its noise (which the largest "
-    "noise of many cells seldom lets happen), no cuboid twice, the last iterate. Measured cells are clipped "
-    "to what a count can be, from 0 to n, which is exact. No component has a limit: the model is kept as the "
-    "product of what was measured, which may span all 27,000,960 cells. Not offered: the 54 of 255 cuboids "
-    "with more than 2^16 cells, whose score is negative whatever the data (at most 2 n less the cells). A "
-    "cuboid's score loses 1 for each cell, as in the paper, or, as a variation (in the key: noise), the "
-    "noise to expect there. Baselines: "
-    "Laplace noise of scale 256 / epsilon in all cuboids, or of 1 / epsilon in the base cuboid's cells (both "
-    "exact in distribution); the uniform distribution; the product of the eight one-way cuboids, each with "
-    "Laplace noise of scale 8 / epsilon, negative cells set to 0, scaled to n. The rivals in the paper (Ding "
-    "et al.) are not run: their program and their numbers are not at hand. A component counts as conflated "
-    f"from {CONFLATED:.0%} of all cells on, which is this page's own. Seeds of NumPy's default "
-    "generator: [5, "
-    "seed]."
-)
+ORDERS = {"2-way": 2, "3-way": 3, "unrestricted": 8}
+ONE, NOISE = "1", "its noise"
+"""What a cell takes off a cuboid's score: 1, as the paper has it, or the expected absolute value of the noise
+that it collects, 2 T / epsilon.
+"""
+COLOURS = {"2-way": "tab:blue", "3-way": "tab:green", "unrestricted": "tab:purple"}
+RUNS = [*((name, ONE) for name in ORDERS), ("3-way", NOISE), ("unrestricted", NOISE)]
+ALL, BASE = "measure all cuboids", "measure the base cuboid"
+UNIFORM, PRODUCT = "uniform", "product of one-way cuboids"
+BASELINES: dict[str, Row] = {
+    ALL: {"color": "tab:red", "fmt": "--", "label": "all cuboids"},
+    BASE: {"color": "tab:red", "fmt": ":", "label": "base cuboid"},
+    UNIFORM: {"color": "0.4", "fmt": ":", "label": "uniform"},
+    PRODUCT: {"color": "0.4", "fmt": "--", "label": "product"},
+}
+"""How they are drawn, and what the key calls them."""
+CONFLATED = 0.1
+"""Of all cells: a component with more is no improvement on one table of all."""
 
 
 def cases(full: bool) -> list[Row]:
     """MWEM by candidates and score, and the baselines, all epsilons of which follow from one draw."""
-    seeds, epsilons = (range(5), EPSILONS) if full else (range(1), EPSILONS[::2])
-    kinds = [(name, ONE) for name in ORDERS] + [("3-way", NOISE), ("unrestricted", NOISE)]
-    runs = [
-        {"method": name, "a_cell": a, "epsilon": e, "seed": s}
-        for name, a in kinds
-        for e in epsilons
-        for s in seeds
-    ]
-    return runs + [{"method": of, "epsilons": list(epsilons), "seed": s} for of in BASELINES for s in seeds]
+    seeds, epsilons = (range(5), EPSILONS) if full else (range(1), EPSILONS_QUICK)
+    runs = [each for name, a in RUNS for each in grid(method=name, a_cell=a, epsilon=epsilons, seed=seeds)]
+    return runs + grid(method=BASELINES, epsilons=[list(epsilons)], seed=seeds)
 
 
 def run(case: Row) -> list[Row]:
@@ -113,26 +85,22 @@ def run(case: Row) -> list[Row]:
     orders = [len(cuboids.cliques[q]) for q in asked]
     gaps = model.marginal(everything) - rows.marginal(everything)
     conflated = [i for i, cells in enumerate(largest, start=1) if cells > CONFLATED * domain.cells]
-    return [
-        {
-            **case,
-            **_summary(cuboid_errors(gaps, domain.shape)),
-            "candidates": len(cuboids.cliques),
-            "left_out": len(sets) - len(cuboids.cliques),
-            "three_way": sum(k == 3 for k in orders),
-            "higher": sum(k > 3 for k in orders),
-            "largest_cells": largest[-1],
-            "conflated_at": min(conflated, default=0),
-            "asked": "; ".join("+".join(domain.names[p] for p in cuboids.cliques[q]) for q in asked),
-        }
-    ]
+    chosen = {
+        "candidates": len(cuboids.cliques),
+        "left_out": len(sets) - len(cuboids.cliques),
+        "three_way": sum(k == 3 for k in orders),
+        "higher": sum(k > 3 for k in orders),
+        "largest_cells": largest[-1],
+        "conflated_at": min(conflated, default=0),
+        "asked": "; ".join("+".join(domain.names[p] for p in cuboids.cliques[q]) for q in asked),
+    }
+    return [case | summary(cuboid_errors(gaps, domain.shape)) | chosen]
 
 
 def baseline(case: Row, domain: Domain, rows: data.Exact, rng: np.random.Generator) -> list[Row]:
-    """A row for each epsilon."""
+    """A row for each epsilon, all from one draw of noise."""
     method, shape, everything = case["method"], domain.shape, range(len(domain))
     noise = [rng.laplace(size=size) for size in shape] if method == PRODUCT else []
-    errors = np.zeros(0)
     if method == ALL:
         errors = of_all(domain, rng)
     elif method == BASE:
@@ -140,109 +108,156 @@ def baseline(case: Row, domain: Domain, rows: data.Exact, rng: np.random.Generat
     elif method == UNIFORM:
         exact = rows.marginal(everything)
         errors = cuboid_errors(exact.sum() / domain.cells - exact, shape)
-    found = []
+    lines = []
     for e in case["epsilons"]:
         if method == PRODUCT:
             noisy = [rows.marginal([p]) + len(shape) / e * noise[p] for p in everything]
-            errors = cuboid_errors(product_of(noisy, len(rows.codes[0])) - rows.marginal(everything), shape)
-        summary = _summary(errors / e if method in (ALL, BASE) else errors)
-        found.append({"method": method, "a_cell": "", "epsilon": e, "seed": case["seed"], **summary})
-    return found
+            errors = cuboid_errors(product_of(noisy, rows.total) - rows.marginal(everything), shape)
+        scaled = summary(errors / e if method in (ALL, BASE) else errors)
+        lines.append({"method": method, "a_cell": "", "epsilon": e, "seed": case["seed"], **scaled})
+    return lines
 
 
-def plot(rows: list[Row], path: Path) -> None:
+def summary(errors: np.ndarray) -> dict[str, float]:
+    return {"max_error": float(errors.max()), "average_error": float(errors.mean())}
+
+
+def cuboid_errors(gaps: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """float64[cuboid]: the mean of |cell error| of each of the 2^d cuboids, from the errors of the base
+    cuboid's cells, which add up.
+    """
+    errors: list[float] = []
+    pending = [(gaps.reshape(1, -1), 0)]
+    while pending:
+        table, at = pending.pop()
+        if at == len(shape):
+            errors.append(float(np.abs(table).mean()))
+            continue
+        rest = table.shape[1] // shape[at]
+        pending.append((table.reshape(-1, shape[at], rest).sum(axis=1), at + 1))
+        pending.append((table.reshape(-1, rest), at + 1))
+    return np.array(errors)
+
+
+def of_all(domain: Domain, rng: np.random.Generator) -> np.ndarray:
+    """The errors of all cuboids, each cell measured with Laplace noise of scale 256: a mean of m absolute
+    values has a Gamma distribution.
+    """
+    cells = [math.prod(s) for k in range(len(domain) + 1) for s in itertools.combinations(domain.shape, k)]
+    return np.array([rng.gamma(m) * len(cells) / m for m in cells])
+
+
+def product_of(one_ways: list[np.ndarray], total: float) -> np.ndarray:
+    """float64[cells]: independent attributes with these counts, negative ones 0, in records."""
+    shares = [np.maximum(counts, 0.0) / np.maximum(counts, 0.0).sum() for counts in one_ways]
+    product: np.ndarray = reduce(lambda a, b: np.multiply.outer(a, b).ravel(), shares, np.full(1, total))
+    return product
+
+
+def plot(rows: list[Row]) -> Any:
     """Maximum and average cuboid error against epsilon, as in the paper."""
     drawn, axes = canvas(2)
-    methods = [(name, ONE) for name in ORDERS] + [("3-way", NOISE), ("unrestricted", NOISE)]
-    colours = ["tab:blue", "tab:green", "tab:purple", "tab:green", "tab:purple"]
-    grey = [("tab:red", "--"), ("tab:red", ":"), ("0.4", ":"), ("0.4", "--")]
     for axis, what in zip(axes, ("max_error", "average_error"), strict=True):
-        for (method, a_cell), colour in zip(methods, colours, strict=True):
-            some = pick(rows, method=method, a_cell=a_cell)
+        for method, a_cell in RUNS:
+            style = {"fmt": "--" if a_cell == NOISE else "-", "color": COLOURS[method]}
             label = f"MWEM, {method}" + (", noise" if a_cell == NOISE else "")
-            style = {"fmt": "--" if a_cell == NOISE else "-", "color": colour, "label": label}
-            band(axis, values(some, "epsilon"), lambda e, some=some: pick(some, epsilon=e), what, **style)
-        for method, (colour, fmt) in zip(BASELINES, grey, strict=True):
-            some = pick(rows, method=method)
-            xs = values(some, "epsilon")
-            axis.plot(
-                xs, [mean(pick(some, epsilon=e), what) for e in xs], fmt, color=colour, label=SHORT[method]
-            )
-        axis.set(xlabel="epsilon", ylabel=f"{what.replace('_', ' ')} of a cuboid", xscale="log", yscale="log")
-        xs = values(rows, "epsilon")
-        axis.set_xticks(xs, [f"{x:g}" for x in xs])
-        axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-        key(axis)
-    save(drawn, path)
+            at = by(pick(rows, method=method, a_cell=a_cell), "epsilon")
+            line(axis, at, what, band=True, label=label, **style)
+        for method, style in BASELINES.items():
+            line(axis, by(pick(rows, method=method), "epsilon"), what, **style)
+        scales = {"xlabel": "epsilon", "xscale": "log", "yscale": "log"}
+        frame(axis, values(rows, "epsilon"), ylabel=f"{what.replace('_', ' ')} of a cuboid", **scales)
+    return drawn
 
 
 def tables(rows: list[Row]) -> list[Table]:
     """Errors, and what was measured."""
-    errors = []
+    lines = []
     for method, a_cell in dict.fromkeys((row["method"], row["a_cell"]) for row in rows):
-        some = pick(rows, method=method, a_cell=a_cell)
-        for e in values(some, "epsilon"):
-            here = pick(some, epsilon=e)
+        for e, here in by(pick(rows, method=method, a_cell=a_cell), "epsilon").items():
             shown = [f"{mean(here, key):.3g}" for key in ("max_error", "average_error")]
             used = [f"{mean(here, key):.1f}" if key in here[0] else "" for key in ("three_way", "higher")]
-            errors.append([method, a_cell, f"{e:g}", *shown, *used])
-    header = [
-        "method",
-        "a cell costs",
-        "epsilon",
-        "maximum error",
-        "average error",
-        "3-way used",
-        "higher used",
-    ]
-    seeds = counted_seeds(rows)
-    caption = f"Error over 256 cuboids, and cuboids measured of each order (means of {seeds})"
-    return [Table(caption, header, errors)]
+            lines.append([method, a_cell, f"{e:g}", *shown, *used])
+    header = ["method", "a cell costs", "epsilon", "maximum error", "average error", "3-way used"]
+    caption = f"Error over 256 cuboids, and cuboids measured of each order (means of {seeds_of(rows)})"
+    return [Table(caption, [*header, "higher used"], lines)]
 
 
-def judge(rows: list[Row]) -> list[Claim]:
+def marks(rows: list[Row]) -> Marks:
     """What MWEM chose, and its error against the best baseline at each epsilon."""
     three = pick(rows, method="3-way", a_cell=ONE)
-    average, largest = ratios(rows, three, "average_error"), ratios(rows, three, "max_error")
-    beside = {of: listed(ratios(rows, three, "average_error", (of,))) for of in BASELINES}
-    settings = f" ({counted_seeds(rows)}, T = {ROUNDS}; intervals are Student's, 95 %, and one seed has none)"
-    told = "their program and their numbers are not at hand; 3-way MWEM against the best baseline here: "
+    each = {of: ratios(rows, three, "average_error", (of,)) for of in BASELINES}
+    errors = {
+        "average": ratios(rows, three, "average_error"),
+        "largest": ratios(rows, three, "max_error"),
+        "seeds": seeds_of(rows),
+        "beside": "; ".join(f"{of} {filled('{at:.2f}', {'at': at})}" for of, at in each.items()),
+    }
     return [
-        ignored(
-            rows, ONE, "“the higher order cuboids have too many cells to be appealing … and are ignored”"
-        ),
-        only_one(
-            rows, ONE, "“the 3-way cuboid experiment used only one 3-way cuboid, albeit a very helpful one”"
-        ),
-        Claim(
-            "“the maximum error appears comparable to their best result” (Ding et al.)",
-            OPEN,
-            f"{told}the baseline's maximum error over MWEM's is {listed(largest)}{settings}",
-        ),
-        Claim(
-            "“the average error appears approximately four times lower than their best result” (Ding et al.)",
-            OPEN,
-            f"{told}the baseline's average error over MWEM's is {listed(average)}{settings}",
-        ),
+        ignored(rows, ONE),
+        only_one(rows, ONE),
+        mark(None, **errors),
+        mark(None, **errors),
         conflated(rows),
-        ignored(rows, NOISE, "Higher cuboids are ignored where a cell costs its expected noise", PROJECT),
-        only_one(rows, NOISE, "Only one 3-way cuboid is used where a cell costs its expected noise", PROJECT),
-        Claim(
-            "The average error of 3-way MWEM is lower than that of every baseline at every epsilon",
-            lower(rows, three, "average_error"),
-            "the baseline's over MWEM's: "
-            + "; ".join(f"{of} {found}" for of, found in beside.items())
-            + settings,
-            PROJECT,
-        ),
-        Claim(
-            "The maximum error of 3-way MWEM is lower than that of every baseline at every epsilon",
-            lower(rows, three, "max_error"),
-            f"the best baseline's over MWEM's: {listed(largest)}{settings}",
-            PROJECT,
-        ),
+        ignored(rows, NOISE),
+        only_one(rows, NOISE),
+        mark(lower(rows, three, "average_error"), **errors),
+        mark(lower(rows, three, "max_error"), **errors),
     ]
 
 
-def _summary(errors: np.ndarray) -> dict[str, float]:
-    return {"max_error": float(errors.max()), "average_error": float(errors.mean())}
+def seeds_of(rows: list[Row]) -> str:
+    number = len(values(rows, "seed"))
+    return f"{number} seed{'' if number == 1 else 's'}"
+
+
+def measured(rows: list[Row], column: str) -> Row:
+    """How many cuboids were of an order, how many seeds say so, and what no run could choose."""
+    left, offered = (max(values(rows, key), default=0) for key in ("left_out", "candidates"))
+    number = "; ".join(f"epsilon {e:g}: {mean(at, column):.1f}" for e, at in by(rows, "epsilon").items())
+    return {"number": number, "seeds": seeds_of(rows), "left": left, "sets": left + offered}
+
+
+def ignored(rows: list[Row], a_cell: str) -> Mark:
+    """No cuboid of more than three attributes is measured in any unrestricted run."""
+    free = pick(rows, method="unrestricted", a_cell=a_cell)
+    return mark(max(values(free, "higher"), default=1) == 0, **measured(free, "higher"))
+
+
+def only_one(rows: list[Row], a_cell: str) -> Mark:
+    """One in most of the runs."""
+    three = pick(rows, method="3-way", a_cell=a_cell)
+    once = sum(row["three_way"] == 1 for row in three)
+    return mark(2 * once > len(three), once=once, runs=len(three), **measured(three, "three_way"))
+
+
+def conflated(rows: list[Row]) -> Mark:
+    """Section 4.1 on these attributes: in every run with the paper's score; of the others it is only said."""
+    ours = [row for row in pick(rows, a_cell=ONE) if row["method"] in ORDERS]
+    others, tied = pick(rows, a_cell=NOISE), sum(row["conflated_at"] > 0 for row in ours)
+    first = [
+        f"{name} {np.median([row['conflated_at'] or ROUNDS + 1 for row in runs]):g}"
+        for name, runs in by(ours, "method").items()
+    ]
+    cells = np.median([row["largest_cells"] for row in ours] or [0])
+    spared, largest = len(pick(others, conflated_at=0)), max(values(others, "largest_cells"), default=0)
+    counts = {"tied": tied, "runs": len(ours), "spared": spared, "others": len(others), "largest": largest}
+    return mark(bool(ours) and tied == len(ours), first=first, median=cells, **counts)
+
+
+def least(rows: list[Row], epsilon: float, key: str, of: tuple[str, ...]) -> float:
+    """The error of the best of these baselines."""
+    return min(mean(pick(rows, method=method, epsilon=epsilon), key) for method in of)
+
+
+def ratios(
+    rows: list[Row], ours: list[Row], key: str, of: tuple[str, ...] = tuple(BASELINES)
+) -> dict[float, float]:
+    """epsilon -> the error of the best of these baselines over ours."""
+    return {e: least(rows, e, key, of) / mean(runs, key) for e, runs in by(ours, "epsilon").items()}
+
+
+def lower(rows: list[Row], ours: list[Row], key: str) -> Truth:
+    """Below the best baseline at every epsilon, by the interval over the seeds."""
+    runs = {e: Interval.of(at, key) for e, at in by(ours, "epsilon").items()}
+    return all_of(at.below(least(rows, e, key, tuple(BASELINES))) for e, at in runs.items()) if runs else None

@@ -1,5 +1,9 @@
 """Figure 6: time of factored MWEM on ever more independent attributes, against the time to evaluate the
 queries on the data. NOT PRIVATE.
+
+MWEM is `Incremental` here: a query's answer changes only where the newest measurement touched one of its
+attributes, so a round costs what it changed, not what there is. The product scores every query in every
+round. The noise of the answers and the update are those of the other figures.
 """
 
 from __future__ import annotations
@@ -7,20 +11,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 
 from factored_mwem import Domain
-from factored_mwem.model.dense import ProductModel
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.model.dense import Asked, ProductModel
+from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.queries.parities import Parities, parities_of
-from replay.figure import FAILS, HOLDS, OPEN, Claim, Row, Table, canvas, key, mark, pick, save, values
-from replay.incremental import Incremental
-from replay.paper import Paper
+from replay.drawing import canvas, frame, line
+from replay.figure import Marks, Row, Table, Truth, by, mark, pick
+from replay.paper import Paper, SeededNotPrivateNoise, update
 
+T = TypeVar("T")
 RECORDS = 100_000
 CHANCE, EVEN = 0.25, 0.5
+EVEN_SIZES = ((10, 3), (50, 3), (100, 3), (1000, 2))
 EPSILON, EPSILONS_EVEN = 5.0, (1.0, 5.0)
 SWEEPS, GUARD = 100, 0.5
 SAMPLE, REPEATS = 2_000, 3
@@ -36,37 +44,14 @@ ENOUGH, CORES = 100, 48
 EXCELLENT = 0.05
 """Of the records: what the uniform distribution may be off by and be an excellent fit."""
 
-TITLE = "Figure 6: factored MWEM on 10 to 1,000 independent attributes"
-SETTINGS = (
-    f"{RECORDS:,} records; every binary attribute is set with probability {CHANCE:g} (the paper's is not "
-    "legible; any but 1/2 will do); T = number of attributes; all parities up to order 3 where it says so, "
-    "up to order 2 beyond (the paper's order is not stated; 1,000 attributes have 166 million triples); "
-    f"epsilon = {EPSILON:g} (not stated: at 1,000 attributes one parity beats a pair's by 6 epsilon nats, "
-    "and there are 500 times as many pairs, so with epsilon = 1 half of the choices would be pairs); "
-    f"replay in up to {SWEEPS} sweeps, until within {GUARD:g} standard deviations of the noise; no "
-    "question twice. 'Packed' puts 64 records into a word and evaluates all queries once; 'plain' is the "
-    f"same in numpy on one byte a bit, timed on at most {SAMPLE:,} of the queries and scaled up; of every "
-    f"time the fastest of {REPEATS} runs. One process, one core (the paper had 48). MWEM here scores a "
-    "query again only when a measurement touched one of its attributes, which the product does not. For "
-    f"the footnote, attributes that are set with probability {EVEN:g}, epsilon = {EPSILONS_EVEN[0]:g} and "
-    f"{EPSILONS_EVEN[1]:g}, and a run that ends with the first measurement that shows no more than its "
-    f"noise (section 2.3.3). Negligible ({NEGLIGIBLE:.0%}) and excellent ({EXCELLENT:.0%}) are "
-    "this page's own. "
-    "Seeds of NumPy's default generator: the data [6, attributes, order], the run [66, attributes, order]."
-)
-
 
 def cases(full: bool) -> list[Row]:
     """One run for each number of attributes, and the footnote's at some of them."""
     triples = [*range(10, 101, 10), *([200] if full else [])]
     pairs = range(200 + 100 * full, 1001, 100) if full else (200, 500, 1000)
     sizes = [(d, 3) for d in triples] + [(d, 2) for d in pairs]
-    even = [(10, 3), (50, 3), (100, 3), (1000, 2)]
-    return [
-        {"attributes": d, "order": order, "chance": chance}
-        for chance, some in ((CHANCE, sizes), (EVEN, even))
-        for d, order in some
-    ]
+    some = [(CHANCE, *size) for size in sizes] + [(EVEN, *size) for size in EVEN_SIZES]
+    return [{"attributes": d, "order": order, "chance": chance} for chance, d, order in some]
 
 
 def run(case: Row) -> list[Row]:
@@ -77,98 +62,82 @@ def run(case: Row) -> list[Row]:
     rng = np.random.default_rng([6, d, order])
     columns = [(rng.random(RECORDS, dtype=np.float32) < chance).astype(np.uint8) for _ in range(d)]
     questions = Parities.up_to(range(d), order)
-    found = {**case, "queries": len(questions.members), "rounds": d}
+    row = {**case, "queries": len(questions.members), "rounds": d}
     if chance == EVEN:
         truth = parities_of(columns, questions.members)
-        return [{**found, "max_error_before": float(np.abs(truth).max()), **_ended(d, questions, truth, rng)}]
-    _warm_up()
-    on_data, truth = _fastest(lambda: parities_of(columns, questions.members))
-    inside, fit = _fastest(lambda: _fitted(d, questions, truth))
-    plain = _plain_seconds(columns, questions.members, truth)
-    read = len(truth) * 2 * 8 * -(-RECORDS // 64)  # the words of the shared prefix and of the last attribute
-    return [
-        {
-            **found,
-            "seconds_data": on_data,
-            "seconds_mwem": inside,
-            "seconds_total": on_data + inside,
-            "seconds_plain": plain,
-            "bytes_per_second": read / on_data,
-            "largest_component": max(len(part.positions) for part in fit.model.components),
-            "max_error_before": float(np.abs(truth).max()),
-            "max_error": float(np.abs(fit.answers - truth).max()),
-        }
-    ]
+        return [row | {"max_error_before": float(np.abs(truth).max()), **ended(d, questions, truth, rng)}]
+    few = [np.zeros(64, dtype=np.uint8)] * 3  # compiles what is timed
+    small = Parities.up_to(range(3), 2)
+    fitted(3, small, parities_of(few, small.members), Paper(1.0, 2, 2))
+    on_data, truth = fastest(lambda: parities_of(columns, questions.members))
+    paper = Paper(EPSILON, d, SWEEPS, GUARD)
+    inside, fit = fastest(lambda: fitted(d, questions, truth, paper))
+    sizes = {"largest_component": max(len(part.positions) for part in fit.model.components)}
+    errors = {"max_error_before": np.abs(truth).max(), "max_error": np.abs(fit.answers - truth).max()}
+    seconds = {
+        "seconds_data": on_data,
+        "seconds_mwem": inside,
+        "seconds_total": on_data + inside,
+        "seconds_plain": plain_seconds(columns, questions.members, truth),
+    }
+    return [row | seconds | sizes | {name: float(error) for name, error in errors.items()}]
 
 
-def _uniform(attributes: int) -> ProductModel:
-    return ProductModel.uniform(Domain.from_dict({f"a{i}": 2 for i in range(attributes)}), float(RECORDS))
+def started(attributes: int, questions: Parities, truth: np.ndarray) -> Incremental:
+    """MWEM before its first round."""
+    domain = Domain.from_dict({f"a{i}": 2 for i in range(attributes)})
+    return Incremental(ProductModel.uniform(domain, float(RECORDS)), questions, truth)
 
 
-def _fitted(attributes: int, questions: Parities, truth: np.ndarray) -> Incremental:
+def fitted(attributes: int, questions: Parities, truth: np.ndarray, paper: Paper) -> Incremental:
     """All rounds, from the same seed each time."""
-    fit = Incremental(_uniform(attributes), questions, truth)
-    rng = np.random.default_rng([66, attributes, questions.members.shape[1]])
-    fit.rounds(Paper(EPSILON, attributes, SWEEPS, GUARD), rng)
+    fit = started(attributes, questions, truth)
+    fit.rounds(paper, np.random.default_rng([66, attributes, questions.members.shape[1]]))
     return fit
 
 
-def _ended(attributes: int, questions: Parities, truth: np.ndarray, rng: np.random.Generator) -> Row:
+def ended(attributes: int, questions: Parities, truth: np.ndarray, rng: np.random.Generator) -> Row:
     """Rounds until the first measurement that shows no more than its noise, by epsilon; LATE where none of
     those before did. Then the run is given up: even bits tie each other together, and the model grows.
     """
+    papers = [Paper(epsilon, attributes, SWEEPS, GUARD) for epsilon in EPSILONS_EVEN]
     return {
-        f"ended_{epsilon:g}": Incremental(_uniform(attributes), questions, truth).rounds(
-            Paper(epsilon, attributes, SWEEPS, GUARD), rng, early=LATE
-        )
-        for epsilon in EPSILONS_EVEN
+        f"ended_{paper.epsilon:g}": started(attributes, questions, truth).rounds(paper, rng, early=LATE)
+        for paper in papers
     }
 
 
-T = TypeVar("T")
-
-
-def _fastest(work: Callable[[], T]) -> tuple[float, T]:
+def fastest(work: Callable[[], T]) -> tuple[float, T]:
     """Seconds of processor time of the fastest of some runs, and what the last one returned."""
     best = math.inf
     for _ in range(REPEATS):
-        started = time.process_time()
-        made = work()
-        best = min(best, time.process_time() - started)
-    return best, made
+        begun = time.process_time()
+        result = work()
+        best = min(best, time.process_time() - begun)
+    return best, result
 
 
-def _warm_up() -> None:
-    """Compile what is timed."""
-    few = [np.zeros(64, dtype=np.uint8)] * 3
-    questions = Parities.up_to(range(3), 2)
-    model = ProductModel.uniform(Domain.from_dict({"a": 2, "b": 2, "c": 2}), 64.0)
-    Incremental(model, questions, parities_of(few, questions.members)).rounds(
-        Paper(1.0, 2, 2), np.random.default_rng(0)
-    )
-
-
-def _plain_seconds(columns: list[np.ndarray], members: np.ndarray, truth: np.ndarray) -> float:
+def plain_seconds(columns: list[np.ndarray], members: np.ndarray, truth: np.ndarray) -> float:
     """How long numpy alone takes over all queries, from an even sample of them, whose answers must be the
     same.
     """
     sample = np.unique(np.linspace(0, len(members) - 1, SAMPLE).astype(int))
 
     def evaluated() -> list[int]:
-        found = []
+        answers = []
         for query in members[sample]:
             odd = columns[query[0]]
             for p in query[1:]:
                 odd = odd ^ columns[p] if p >= 0 else odd
-            found.append(len(odd) - 2 * int(np.count_nonzero(odd)))
-        return found
+            answers.append(len(odd) - 2 * int(np.count_nonzero(odd)))
+        return answers
 
-    seconds, answers = _fastest(evaluated)
+    seconds, answers = fastest(evaluated)
     assert np.array_equal(answers, truth[sample])
     return seconds * len(members) / len(sample)
 
 
-def plot(rows: list[Row], path: Path) -> None:
+def plot(rows: list[Row]) -> Any:
     """Seconds against attributes, total and inside MWEM: left up to 100, right beyond, as in the paper."""
     drawn, axes = canvas(2)
     lines = (
@@ -176,130 +145,181 @@ def plot(rows: list[Row], path: Path) -> None:
         ("seconds_total", "packed and MWEM", "tab:blue"),
         ("seconds_mwem", "inside MWEM", "tab:red"),
     )
-    timed = pick(rows, chance=CHANCE)
     for axis, low, high in zip(axes, (0, 100), (100, 1000), strict=True):
+        shown = [row for row in pick(rows, chance=CHANCE) if low <= row["attributes"] <= high]
         for order, style in ((3, "-"), (2, "--")):
-            some = [r for r in pick(timed, order=order) if low <= r["attributes"] <= high]
-            some.sort(key=lambda r: r["attributes"])
-            for what, label, colour in lines if len(some) > 1 else ():
-                xs, ys = [r["attributes"] for r in some], [r[what] for r in some]
-                axis.plot(xs, ys, style, marker=".", color=colour, label=f"{label}, order {order}")
-        axis.set(xlabel="attributes", ylabel="seconds", yscale="log")
-        key(axis, columns=1)
-    save(drawn, path)
-
-
-def judge(rows: list[Row]) -> list[Claim]:
-    """The paper's claims: structure at every size, time at the largest size of each order, and the footnote
-    on even bits.
-    """
-    timed = pick(rows, chance=CHANCE)
-    joined = [r["attributes"] for r in timed if r["largest_component"] > 1]
-    left = max((r["max_error"] / r["max_error_before"] for r in timed), default=1.0)
-    judged = sorted(
-        (r for r in timed if r["attributes"] >= ENOUGH), key=lambda r: (-r["order"], r["attributes"])
-    )
-    plain = {_size(r): _share(r) for r in judged}
-    largest = [max(pick(judged, order=o), key=lambda r: r["attributes"]) for o in values(judged, "order")]
-    packed = {_size(r): r["seconds_mwem"] / r["seconds_total"] for r in largest}
-    spread = {_size(r): r["seconds_plain"] / CORES / r["seconds_mwem"] for r in largest}
-    return [
-        Claim(
-            f"“all attributes are in independent components”, at epsilon = {EPSILON:g}",
-            mark(bool(timed) and not joined and left < 0.5),
-            f"attributes were joined at {joined}"
-            if joined
-            else f"at all {len(timed)} sizes, to the end, while the maximum error fell to at most {left:.0%} "
-            "of the first; with epsilon = 1 half of the choices at 1,000 attributes would be pairs (see "
-            "Settings)",
-        ),
-        Claim(
-            "“The running time is almost exclusively dominated by the evaluation of the queries against the "
-            "private data, and the time spent in the factorized implementation of MWEM is essentially "
-            "negligible.”",
-            _negligible(judged),
-            "MWEM's part of a run in which plain numpy evaluates, record by record on one core: "
-            f"{_percent(plain)} (negligible: below {NEGLIGIBLE:.0%} at every size from {ENOUGH} attributes "
-            "on; fewer take milliseconds, see the table). It is this page, not the paper, that drops from "
-            "triples to pairs beyond: a round has fewer queries to evaluate then, so that pairs alone cannot "
-            "refute the claim",
-        ),
-        Claim(
-            f"“despite a {CORES}x speed-up the 100,000 records take more time to process than the "
-            "factored MWEM.”",
-            OPEN,
-            f"there are no {CORES} cores here, and the paper's program is not: a {CORES}th of plain "
-            "numpy's time would be "
-            + ", ".join(f"{ratio:.2f} times MWEM's at {size}" for size, ratio in spread.items())
-            + f"; with 64 records to a word, on one core, MWEM's part is {_percent(packed)}",
-        ),
-        *_even(pick(rows, chance=EVEN)),
-    ]
-
-
-def _negligible(judged: list[Row]) -> str:
-    """The mark: decided by the triples where they refute; where only pairs do, it stays open, for the paper
-    does not say that it went over to them.
-    """
-    by = {o: max((_share(r) for r in pick(judged, order=o)), default=1.0) < NEGLIGIBLE for o in (2, 3)}
-    return FAILS if not by[3] else HOLDS if by[2] else OPEN
-
-
-def _even(rows: list[Row]) -> list[Claim]:
-    """The footnote: bits that are set with probability 1/2."""
-    off = {_size(r): r["max_error_before"] / RECORDS for r in rows}
-    ended = "; ".join(
-        f"epsilon {e:g}: " + ", ".join(f"{_round(r[f'ended_{e:g}'])} of {r['rounds']}" for r in rows)
-        for e in EPSILONS_EVEN
-    )
-    return [
-        Claim(
-            "Setting the attributes with probability 1/2 “results in instantaneous success”: “the uniform "
-            "distribution as an excellent fit”.",
-            mark(bool(rows) and max(off.values()) <= EXCELLENT),
-            f"before the first round its maximum error is {_percent(off)} of the records (excellent: at most "
-            f"{EXCELLENT:.0%}; with probability {CHANCE:g} it is about {1 - 2 * CHANCE:.0%})",
-        ),
-        Claim(
-            "With probability 1/2 “MWEM terminates having done almost no work”.",
-            OPEN,
-            "Figure 1 of the paper has no rule to end early, and its epsilon is not stated; a run that "
-            f"ends with the first measurement that shows no more than its noise ends with round: {ended}. "
-            "Where the noise is below what chance alone makes of 100,000 even bits, there is something to "
-            "learn, and it goes on",
-        ),
-    ]
+            at = by(pick(shown, order=order), "attributes")
+            for what, label, colour in lines if len(at) > 1 else ():
+                line(axis, at, what, style, marker=".", color=colour, label=f"{label}, order {order}")
+        frame(axis, keyed={"columns": 1}, xlabel="attributes", ylabel="seconds", yscale="log")
+    return drawn
 
 
 def tables(rows: list[Row]) -> list[Table]:
     """The seconds behind the plot."""
-    timed = sorted(pick(rows, chance=CHANCE), key=lambda r: (-r["order"], r["attributes"]))
-    seconds = ("seconds_plain", "seconds_data", "seconds_mwem")
     header = ("attributes", "order", "queries", "plain", "packed", "MWEM", "MWEM's part", "error left")
     lines = [
         [
             *(f"{r[name]:,}" for name in ("attributes", "order", "queries")),
-            *(f"{r[s]:.3g}" for s in seconds),
-            f"{_share(r):.1%}",
+            *(f"{r[s]:.3g}" for s in ("seconds_plain", "seconds_data", "seconds_mwem")),
+            f"{share(r):.1%}",
             f"{r['max_error'] / r['max_error_before']:.1%}",
         ]
-        for r in timed
+        for r in sorted(pick(rows, chance=CHANCE), key=lambda r: (-r["order"], r["attributes"]))
     ]
     return [Table("Seconds; MWEM's part is of plain and MWEM together", header, lines)]
 
 
-def _round(ended: int) -> str:
-    return str(ended) if ended < LATE else f"after {LATE - 1}"
+def marks(rows: list[Row]) -> Marks:
+    """Structure at every size, time at the largest size of each order, and the footnote on even bits."""
+    timed, even = pick(rows, chance=CHANCE), pick(rows, chance=EVEN)
+    joined = [r["attributes"] for r in timed if r["largest_component"] > 1]
+    left = max((r["max_error"] / r["max_error_before"] for r in timed), default=1.0)
+    judged = [r for r in timed if r["attributes"] >= ENOUGH]
+    judged.sort(key=lambda r: (-r["order"], r["attributes"]))
+    largest = [max(of, key=lambda r: r["attributes"]) for of in by(judged, "order").values()]
+    spread = {size(r): r["seconds_plain"] / CORES / r["seconds_mwem"] for r in largest}
+    off = {size(r): r["max_error_before"] / RECORDS for r in even}
+    rounds = "; ".join(
+        f"epsilon {e:g}: " + ", ".join(f"{in_round(r[f'ended_{e:g}'])} of {r['rounds']}" for r in even)
+        for e in EPSILONS_EVEN
+    )
+    alone, packed = (
+        bool(timed) and not joined and left < 0.5,
+        {size(r): r["seconds_mwem"] / r["seconds_total"] for r in largest},
+    )
+    return [
+        mark(alone, why=f"attributes were joined at {joined}" if joined else "", sizes=len(timed), left=left),
+        mark(negligible(judged), plain={size(r): share(r) for r in judged}),
+        mark(
+            None, spread=[f"{ratio:.2f} times MWEM's at {of}" for of, ratio in spread.items()], packed=packed
+        ),
+        mark(bool(even) and max(off.values()) <= EXCELLENT, off=off, skewed=1 - 2 * CHANCE),
+        mark(None, rounds=rounds),
+    ]
 
 
-def _share(row: Row) -> float:
+def negligible(judged: list[Row]) -> Truth:
+    """Decided by the triples where they refute; where only pairs do, it stays open, for the paper does not
+    say that it went over to them.
+    """
+    below = {o: max(map(share, pick(judged, order=o)), default=1.0) < NEGLIGIBLE for o in (2, 3)}
+    return (below[2] or None) if below[3] else False
+
+
+def in_round(number: int) -> str:
+    return str(number) if number < LATE else f"after {LATE - 1}"
+
+
+def share(row: Row) -> float:
     """MWEM's part of a run that evaluates record by record."""
     return float(row["seconds_mwem"] / (row["seconds_plain"] + row["seconds_mwem"]))
 
 
-def _size(row: Row) -> str:
+def size(row: Row) -> str:
     return f"{row['attributes']} attributes in order {row['order']}"
 
 
-def _percent(shares: dict[str, float]) -> str:
-    return ", ".join(f"{share:.1%} at {size}" for size, share in shares.items())
+# ---- MWEM, round by round
+
+
+class Incremental:
+    """MWEM from the uniform model, whose answers (`answers: float64[query]`) and scores are kept from round
+    to round.
+    """
+
+    def __init__(self, model: ProductModel, questions: Parities, truth: np.ndarray) -> None:
+        self.model, self.questions, self.truth = model, questions, truth
+        members, attributes = questions.members, len(model.domain)
+        slots = members.ravel().astype(np.int16)  # numpy sorts 16-bit integers by radix
+        order = np.argsort(slots, kind="stable")
+        self._by_attribute = order // members.shape[1]
+        self._ends = np.searchsorted(slots[order], np.arange(attributes + 1))
+        # mean sign of every attribute that is alone; padding reads the last entry
+        self._signs = np.append(np.zeros(attributes), 1.0)
+        self.answers = self._answers(members)
+        self._asked = np.zeros(len(truth), dtype=bool)
+        self._measured: list[list[tuple[int, Asked]]] = [[] for _ in range(attributes)]
+        """With their rounds, by a question's first attribute."""
+
+    def rounds(self, paper: Paper, rng: np.random.Generator, *, early: int = 0) -> int:
+        """All rounds: choose, measure, step, and answer anew what the step touched; returns how many there
+        were. `early`: stops with that round, or with the first measurement before it that shows no more than
+        its noise (HLM12 section 2.3.3).
+        """
+        scale = NoiseScale(2 * paper.rounds / paper.epsilon, Composition.PURE)
+        noise = SeededNotPrivateNoise(rng)
+        chances = Chances(np.abs(self.answers - self.truth) * paper.epsilon / (4 * paper.rounds))
+        for i in range(paper.rounds):
+            chosen = chances.draw(rng)
+            self._asked[chosen] = True
+            about = self.questions.positions(chosen)
+            noisy = noise.add(self.truth[chosen : chosen + 1], scale=scale.value)
+            if early and (i + 1 == early or abs(noisy[0] - self.answers[chosen]) <= scale.mean_abs):
+                return i + 1
+            asked = (self.questions, chosen, Measurement(about, noisy, scale))
+            self._measured[about[0]].append((i, asked))
+            near = {p for q in about for p in self.model.factor(q).positions}
+            inside = sorted((m for p in near for m in self._measured[p]), key=lambda m: m[0])
+            update(self.model, [measured for _, measured in inside], paper)
+            changed = self._renew(chosen)
+            scores = np.abs(self.answers[changed] - self.truth[changed]) * paper.epsilon / (4 * paper.rounds)
+            chances.put(changed, np.where(self._asked[changed], -np.inf, scores))
+        return paper.rounds
+
+    def _renew(self, question: int) -> np.ndarray:
+        """Answer again the queries about any attribute of the component that a question is in; returns their
+        numbers.
+        """
+        part = self.model.factor(self.questions.positions(question)[0])
+        lists = [self._by_attribute[self._ends[p] : self._ends[p + 1]] for p in part.positions]
+        changed = lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+        if len(part.positions) == 1:
+            self._signs[part.positions[0]] = part.weights[0] - part.weights[1]
+        self.answers[changed] = self._answers(self.questions.members[changed])
+        return changed
+
+    def _answers(self, members: np.ndarray) -> np.ndarray:
+        """As the query kind answers on a product of components; quicker while every attribute is one."""
+        if len(self.model.factors) < len(self.model.domain):
+            return Parities(members).answers(self.model)
+        return reduce(np.multiply, (self._signs[slot] for slot in members.T), self.model.total)
+
+
+class Chances:
+    """The exponential mechanism over scores of which few change at a time: draws with probability in
+    proportion to exp(score).
+    """
+
+    BLOCK = 1024
+    REACH = 300.0
+    """Scores are kept relative to one that is at most this far from the highest: exp neither overflows nor
+    loses what could be drawn.
+    """
+
+    def __init__(self, scores: np.ndarray) -> None:
+        self._scores = np.append(scores, np.full(-len(scores) % self.BLOCK, -np.inf))
+        self._around(float(scores.max()))
+
+    def _around(self, top: float) -> None:
+        self._shift = top
+        self._weights = np.exp(self._scores - top).reshape(-1, self.BLOCK)
+
+    def put(self, at: np.ndarray, scores: np.ndarray) -> None:
+        """New scores of some; -inf is never drawn."""
+        self._scores[at] = scores
+        with np.errstate(over="ignore"):  # an overflow is seen in `draw`, which starts again from the highest
+            self._weights.ravel()[at] = np.exp(scores - self._shift)
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """The number of one, chosen by its block and then inside the block."""
+        blocks = self._weights.sum(axis=1)
+        total = blocks.sum()
+        if not np.exp(-self.REACH) < total < np.exp(self.REACH):
+            self._around(float(self._scores.max()))
+            blocks = self._weights.sum(axis=1)
+            total = blocks.sum()
+        sums = np.cumsum(blocks)
+        block = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+        inside = np.cumsum(self._weights[block])
+        return block * self.BLOCK + int(np.searchsorted(inside, rng.random() * inside[-1], side="right"))

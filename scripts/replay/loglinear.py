@@ -14,11 +14,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from factored_mwem import Domain
-from factored_mwem.mechanisms.result import Progress
-from factored_mwem.mechanisms.rounds import rounds
-from factored_mwem.mechanisms.schedule import Round, Schedule
+from factored_mwem.mechanisms.rounds import Progress, Round, Schedule
 from factored_mwem.privacy.session import Eligible, Measurement, Session
-from replay.paper import HALF, Paper, PaperLearner, Task
+from replay.paper import Paper, PaperLearner, Task, run_rounds
 
 Clique = tuple[int, ...]
 LARGEST = 2**27
@@ -39,11 +37,11 @@ class LogLinear:
 
     def components(self) -> list[set[int]]:
         """The attributes, those together that measured cuboids tie."""
-        found: list[set[int]] = []
+        parts: list[set[int]] = []
         for attributes in [(p,) for p in range(len(self.domain))] + list(self.tables):
-            tied = [part for part in found if part.intersection(attributes)]
-            found = [part for part in found if part not in tied] + [set(attributes).union(*tied)]
-        return found
+            tied = [part for part in parts if part.intersection(attributes)]
+            parts = [part for part in parts if part not in tied] + [set(attributes).union(*tied)]
+        return parts
 
     def cells(self) -> list[int]:
         """Of each component, as a table."""
@@ -51,17 +49,13 @@ class LogLinear:
 
     def marginal(self, attributes: Sequence[int]) -> np.ndarray:
         """float64[cells]: the marginal over `attributes` (ascending), in records."""
-        wanted, shape = set(attributes), self.domain.shape
+        wanted = set(attributes)
         near = set().union(*(part for part in self.components() if part & wanted)) | wanted
-        cliques = [clique for clique in self.tables if near.issuperset(clique)]
-        covered = {p for clique in cliques for p in clique}
-        alone = [(p,) for p in attributes if p not in covered]
-        operands: list[object] = []
-        for clique in cliques:
-            operands += [self.tables[clique], list(clique)]
-        for clique in alone:
-            operands += [np.ones(shape[clique[0]]), list(clique)]
-        key = (tuple(attributes), *cliques)
+        inside = {clique: table for clique, table in self.tables.items() if near.issuperset(clique)}
+        alone = wanted.difference(*inside) if inside else wanted
+        inside |= {(p,): np.ones(self.domain.shape[p]) for p in sorted(alone)}
+        operands = [each for clique, table in inside.items() for each in (table, list(clique))]
+        key = (tuple(attributes), *inside)
         if key not in self._paths:
             self._paths[key] = np.einsum_path(*operands, list(attributes), optimize=("greedy", LARGEST))[0]
         table = np.einsum(*operands, list(attributes), optimize=self._paths[key]).ravel()
@@ -120,6 +114,4 @@ def cuboid_mwem(
     """
     session, model = task.session(paper.epsilon, rng), LogLinear(task.domain, task.total)
     learner = CuboidLearner(session, task, paper, model)
-    schedule = Schedule(session.accountant, paper.rounds, HALF)
-    rounds(session, learner, schedule, lambda _: watch(model))
-    return model, [question for _, question, _ in learner.measured]
+    return model, run_rounds(learner, lambda: watch(model))

@@ -9,26 +9,56 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from factored_mwem import Domain, Policy
 from factored_mwem.accounting.accountant import Accountant, Budget
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.mechanisms.mwem import DenseFit, QueryLearner
 from factored_mwem.mechanisms.queries import Queries
-from factored_mwem.mechanisms.rounds import rounds
-from factored_mwem.mechanisms.schedule import Round, Schedule
-from factored_mwem.mechanisms.total import Total
+from factored_mwem.mechanisms.result import Total
+from factored_mwem.mechanisms.rounds import Round, Schedule, rounds
 from factored_mwem.model.dense import Asked, Factor, ProductModel, inside, sweep
-from factored_mwem.privacy.counts import PrivateAnswers, PrivateRows
+from factored_mwem.privacy.answers import PrivateAnswers
+from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.workload.queries.base import Questions
+from factored_mwem.workload.queries.parities import Parities
 from replay.data import Exact
-from replay.noise import SeededNotPrivateNoise
 
 HALF = Fraction(1, 2)
 """Of a round's epsilon goes to the choice, as much to the answer: HLM12 Fig. 1."""
+UNLIMITED = 2**40
+"""Cells of a component: the paper has no limit."""
+
+
+class SeededNotPrivateNoise:
+    """NOT PRIVATE: whoever knows the seed knows the noise, and floating-point noise gives away low bits.
+
+    It has the three methods of `factored_mwem.privacy.noise.Noise`, at the same scales: a choice by Gumbel
+    noise, which is the exponential mechanism exp(score / scale) of HLM12 Fig. 1 2(a); Laplace noise under
+    pure differential privacy, 2(b), else Gaussian. Answers are not rounded.
+    """
+
+    def __init__(self, seed: int | np.random.Generator, composition: Composition = Composition.PURE) -> None:
+        self.composition = composition
+        self._rng = np.random.default_rng(seed)
+
+    def select(self, scores: np.ndarray, *, scale: float) -> int:
+        return int(np.argmax(scores / scale + self._rng.gumbel(size=len(scores))))
+
+    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
+        pure = self.composition is Composition.PURE
+        draw = self._rng.laplace if pure else self._rng.normal
+        noisy: np.ndarray = values + draw(scale=scale, size=len(values))
+        return noisy
+
+    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+        noisy = {key: count + round(self._rng.normal(scale=scale)) for key, count in counts.items()}
+        return {key: count for key, count in noisy.items() if count >= threshold}
 
 
 @dataclass(frozen=True)
@@ -38,9 +68,9 @@ class Paper:
 
     `sweeps` over all measurements after each round (1 without replay: then the newest alone); a replayed step
     is left out where the model lies within `guard` standard deviations of the noise. `joined`: one component
-    from the start, else components grow, none beyond `cap` cells. A question's score loses 1 for each of its
-    cells, or (`noise_penalty`) the noise to expect there. A question may be asked again with `repeats` alone:
-    Figure 1 of the paper lets it, its listing (Figure 8) does not.
+    from the start, else components grow. A question's score loses 1 for each of its cells, or
+    (`noise_penalty`) the noise to expect there. A question may be asked again with `repeats` alone: Figure 1
+    of the paper lets it, its listing (Figure 8) does not.
     """
 
     epsilon: float
@@ -50,7 +80,6 @@ class Paper:
     init_share: float = 0.0
     average: bool = False
     joined: bool = False
-    cap: int = 2**40
     noise_penalty: bool = False
     repeats: bool = False
 
@@ -71,8 +100,19 @@ class Task:
     @classmethod
     def of(cls, questions: Questions, domain: Domain, rows: Exact) -> Task:
         sealed = PrivateRows.coded(rows.codes, domain)
-        truth, total = questions.answers(rows), float(len(rows.codes[0]))
-        return cls(questions, truth, domain, total, sealed, sealed.answer(domain, [questions]))
+        return cls(
+            questions,
+            questions.answers(rows),
+            domain,
+            float(rows.total),
+            sealed,
+            PrivateAnswers.of(sealed, domain, [questions]),
+        )
+
+    @classmethod
+    def of_parities(cls, table: Exact, order: int = 3) -> Task:
+        """All parities of at most `order` attributes of a table of bits."""
+        return cls.of(Parities.up_to(range(len(table.shape)), order), table.domain, table)
 
     def session(self, epsilon: float, rng: np.random.Generator) -> Session:
         """A session of the product over these rows that has `epsilon` to spend."""
@@ -80,8 +120,7 @@ class Task:
         return Session(accountant, Unit(), SeededNotPrivateNoise(rng), self.rows)
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """The final model, and which question each round chose."""
 
     model: ProductModel
@@ -105,12 +144,11 @@ def paper_mwem(
     if paper.init_share:
         model.replace(start_from(session, model.components[0], Fraction(paper.init_share)))
     learner = PaperLearner(session, task, paper, model)
-    schedule = Schedule(session.accountant, paper.rounds, HALF)
-    rounds(session, learner, schedule, lambda _: watch(model))
+    asked = run_rounds(learner, lambda: watch(model))
     if paper.average:
         whole = model.components[0]
         model.replace(Factor(whole.positions, whole.shape, learner.sum / learner.sum.sum()))
-    return Trace(model, [question for _, question, _ in learner.measured])
+    return Trace(model, asked)
 
 
 class PaperLearner(QueryLearner):
@@ -119,9 +157,9 @@ class PaperLearner(QueryLearner):
     """
 
     def __init__(self, session: Session, task: Task, paper: Paper, model: ProductModel) -> None:
-        dense = DenseFit(model, Policy.of(engine="mwem", max_cells=paper.cap), Total(task.total))
+        dense = DenseFit(model, Policy.of(engine="mwem", max_cells=UNLIMITED), Total(task.total))
         super().__init__(session, dense, Queries.about([task.questions], [1.0]), task.answers)
-        self.paper, self.sum = paper, np.zeros(1)
+        self.session, self.paper, self.sum = session, paper, np.zeros(1)
 
     def eligible(self, step: Round) -> Eligible:
         if self.paper.repeats:
@@ -135,6 +173,15 @@ class PaperLearner(QueryLearner):
 
     def update(self) -> None:
         update(self.dense.model, self.measured, self.paper)
+
+
+def run_rounds(learner: PaperLearner, watch: Callable[[], Any]) -> list[int]:
+    """The product's loop over the rounds of the paper, half of each round's price for the choice; `watch` is
+    called after each. Returns which question each chose.
+    """
+    schedule = Schedule(learner.session.accountant, learner.paper.rounds, HALF)
+    rounds(learner.session, learner, schedule, lambda _: watch())
+    return [question for _, question, _ in learner.measured]
 
 
 def update(model: ProductModel, asked: Sequence[Asked], paper: Paper) -> None:

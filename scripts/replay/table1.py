@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from replay import data
-from replay.figure import BESIDE, OPEN, Claim, Row, Table, mark
+from replay.figure import Marks, Row, Table, mark
 
-SOURCE = BESIDE
-TITLE = "Table 1: the contingency tables"
-SETTINGS = (
-    "Records, attributes and non-zero cells counted on the tables that the other figures use. mildew, czech "
-    "and rochdale are constants of the "
-    "replay; nltcs is read from a file, because its terms do not allow publishing it again."
-)
 PAPER = {
     "mildew": (70, 6, 22, 64),
     "czech": (1841, 6, 63, 64),
@@ -23,22 +16,13 @@ COLUMNS = ("records", "attributes", "nonzero", "cells")
 
 
 def cases(full: bool) -> list[Row]:
-    return [{"data": name} for name in ("mildew", "czech", "rochdale", data.nltcs_name())]
+    return [{"data": name} for name in (*data.SMALL, data.nltcs_name())]
 
 
 def run(case: Row) -> list[Row]:
-    name = case["data"]
-    table = data.small(name) if name in ("mildew", "czech", "rochdale") else data.nltcs(name)
-    nonzero = int((table.histogram() > 0).sum())
-    return [
-        {
-            "data": name,
-            "records": table.total,
-            "attributes": len(table.shape),
-            "nonzero": nonzero,
-            "cells": table.cells,
-        }
-    ]
+    table = data.named(case["data"])
+    counts = (table.total, len(table.shape), int((table.histogram() > 0).sum()), table.cells)
+    return [case | dict(zip(COLUMNS, counts, strict=True))]
 
 
 def tables(rows: list[Row]) -> list[Table]:
@@ -47,17 +31,11 @@ def tables(rows: list[Row]) -> list[Table]:
     return [Table("Counted", ["", *COLUMNS], lines)]
 
 
-def judge(rows: list[Row]) -> list[Claim]:
-    claims = []
-    for name, (records, attributes, nonzero, cells) in PAPER.items():
-        size = f"{records:,} records, {attributes} attributes"
-        text = f"{name} has {size}, {nonzero:,} of {cells:,} cells non-zero"
-        row = next((row for row in rows if row["data"] == name), None)
-        if row is None:
-            claims.append(Claim(text, OPEN, "the table is not here"))
-        else:
-            found = tuple(row[c] for c in COLUMNS)
-            claims.append(
-                Claim(text, mark(found == PAPER[name]), "counted: " + ", ".join(f"{v:,}" for v in found))
-            )
-    return claims
+def marks(rows: list[Row]) -> Marks:
+    counted = {row["data"]: tuple(row[c] for c in COLUMNS) for row in rows}
+    return [
+        mark(counted[name] == wanted, counted=counted[name])
+        if name in counted
+        else mark(None, why="the table is not here")
+        for name, wanted in PAPER.items()
+    ]

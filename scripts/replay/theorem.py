@@ -5,32 +5,17 @@ PRIVATE.
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.workload.queries.parities import Parities
 from replay import data
-from replay.figure import (
-    BESIDE,
-    OPEN,
-    PROJECT,
-    Claim,
-    Row,
-    Table,
-    canvas,
-    key,
-    mark,
-    mean,
-    pick,
-    save,
-    values,
-)
+from replay.data import SMALL
+from replay.drawing import canvas, frame, line
+from replay.figure import Mark, Marks, Row, Table, by, grid, mark, pick, words
 from replay.paper import Paper, Task, paper_mwem
 
-SETS = ("mildew", "czech", "rochdale")
 EPSILONS = (0.1, 1.0, 10.0, 100.0)
 ROUNDS = (1, 2, 4, 8, 16, 32)
 QUESTIONS = {"mildew": 41, "czech": 41, "rochdale": 92}
@@ -38,25 +23,11 @@ LIKELY = 0.5
 """A bound says something where it is below n with at least this probability."""
 DRAWN = 1.0
 """The epsilon of the plot."""
-
-SOURCE = BESIDE
-TITLE = "Theorem 2.3: the bound on the maximum error, and what runs do"
-SETTINGS = (
-    "Plain MWEM as in Figure 1 of the paper, whose output is the average of the iterates before each round; "
-    f"all parities of at most three attributes; epsilon {', '.join(f'{e:g}' for e in EPSILONS)}, T "
-    f"{', '.join(map(str, ROUNDS))} where T < |Q| / 2, because the theorem's probability 1 - 2 T "
-    "/ |Q| is not "
-    "positive beyond; 20 runs (5 in quick) for each table, epsilon and T. Measured answers are clipped to -n "
-    "and n, which the paper does not do: without it Lemma A.3 does not hold for every noise. No question is "
-    "asked twice; n is exact. The last iterate, which the theorem is not about, is drawn beside it. A run "
-    "could contradict the theorem where the bound is below 2 n, the most that an error of parities can be. "
-    "The table puts the experiments into the bound, each with the T < |Q| / 2 that makes it least. Seeds of "
-    "NumPy's default generator: [run, number of the table, T, 10 epsilon]."
-)
+CONSTANT = 3 * 10 ** (1 / 3)
 
 
 class Setting(NamedTuple):
-    """What the bound depends on besides T and epsilon."""
+    """What the bound depends on besides T."""
 
     name: str
     records: int
@@ -65,18 +36,7 @@ class Setting(NamedTuple):
     epsilon: float
 
 
-EXPERIMENTS = (
-    Setting("Figure 2, capital loss", 32_561, 4357, 2000, 0.1),
-    Setting("Figure 2, age x hours", 32_561, 9100, 2000, 0.1),
-    Setting("Figure 2, recency x frequency", 748, 3825, 2000, 0.1),
-    Setting("Figure 2, monetary", 748, 12_501, 2000, 0.1),
-    Setting("Figure 3, mildew", 70, 64, 41, 1.0),
-    Setting("Figure 3, czech", 1841, 64, 41, 1.0),
-    Setting("Figure 3, rochdale", 665, 256, 92, 1.0),
-    Setting("Figure 4, pairs", 21_574, 65_536, 136, 1.0),
-    Setting("Figure 4, triples", 21_574, 65_536, 696, 1.0),
-    Setting("Figure 7, Adult in 27 bits", 30_163, 2**27, 3303, 1.0),
-)
+EXPERIMENTS = [Setting(**setting) for setting in words("theorem")["experiments"]]
 
 
 def bound(at: Setting, rounds: float) -> float:
@@ -94,84 +54,7 @@ def best_rounds(at: Setting) -> float:
 def closed_form(at: Setting) -> float:
     """3 (10 n^2 log |X| log |Q| / epsilon)^(1/3): Corollary 2.5 with its constant."""
     logs = math.log(at.cells) * math.log(at.queries)
-    return 3 * (10 * at.records**2 * logs / at.epsilon) ** (1 / 3)
-
-
-def cases(full: bool) -> list[Row]:
-    return [
-        {"data": name, "epsilon": epsilon, "rounds": rounds, "runs": 20 if full else 5}
-        for name in SETS
-        for epsilon in EPSILONS
-        for rounds in ROUNDS
-        if 2 * rounds < QUESTIONS[name]
-    ]
-
-
-def run(case: Row) -> list[Row]:
-    """The maximum errors of the average and of the last iterate, with the bound of their setting."""
-    table = data.small(case["data"])
-    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table.domain, table.rows)
-    at = Setting(table.name, table.total, table.cells, len(task.truth), case["epsilon"])
-    rows = []
-    for number in range(case["runs"]):
-        rng = np.random.default_rng(
-            [number, SETS.index(table.name), case["rounds"], round(case["epsilon"] * 10)]
-        )
-        last: list[np.ndarray] = []
-
-        def watch(model: ProductModel, last: list[np.ndarray] = last) -> None:
-            last[:] = [task.questions.answers(model)]
-
-        paper = Paper(case["epsilon"], case["rounds"], average=True, joined=True)
-        average = task.questions.answers(paper_mwem(task, paper, rng, watch=watch).model)
-        errors = {"average": average, "last": last[0]}
-        rows.append(
-            {
-                **{k: case[k] for k in ("data", "epsilon", "rounds")},
-                "run": number,
-                "records": table.total,
-                "queries": len(task.truth),
-                "bound": bound(at, case["rounds"]),
-                **{f"max_error_{m}": float(np.abs(a - task.truth).max()) for m, a in errors.items()},
-            }
-        )
-    return rows
-
-
-def plot(rows: list[Row], path: Path) -> None:
-    """The errors and the bound as shares of n, against T."""
-    drawn, axes = canvas(len(SETS))
-    for axis, name in zip(axes, SETS, strict=True):
-        here = pick(rows, data=name, epsilon=DRAWN)
-        xs = values(here, "rounds")
-        lines = {
-            "bound": ("k-", "bound of Theorem 2.3"),
-            "max_error_average": ("C0o-", "average iterate (the theorem's)"),
-            "max_error_last": ("C2o--", "last iterate"),
-        }
-        for what, (style, label) in lines.items():
-            ys = [mean(pick(here, rounds=t), what) / here[0]["records"] for t in xs]
-            axis.plot(xs, ys, style, markersize=4, label=label)
-        axis.axhline(1.0, color="0.5", ls=":", label="n, which the uniform model keeps")
-        axis.set(title=f"{name}, epsilon {DRAWN:g}", xlabel="T", xscale="log", yscale="log")
-        axis.set_ylabel("maximum error / n")
-        axis.set_xticks(xs, [f"{x:g}" for x in xs])
-        axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-        key(axis, columns=1)
-    save(drawn, path)
-
-
-def tables(rows: list[Row]) -> list[Table]:
-    """The calculator, on what the other figures ask."""
-    found = []
-    for at in EXPERIMENTS:
-        t, least = whole_rounds(at, (at.queries - 1) // 2)
-        sizes = [f"{at.records:,}", f"{at.cells:,}", f"{at.queries:,}", f"{at.epsilon:g}"]
-        found.append([at.name, *sizes, f"{t}", f"{least:,.0f}", f"{least / at.records:.2f}"])
-        found[-1].append(f"{probability(at.queries, t):.2f}")
-    header = ["experiment", "n", "|X|", "|Q|", "epsilon", "T of the least bound", "bound", "bound / n"]
-    header.append("with probability")
-    return [Table("Theorem 2.3 at the settings of the experiments", header, found)]
+    return CONSTANT * (at.records**2 * logs / at.epsilon) ** (1 / 3)
 
 
 def whole_rounds(at: Setting, most: float = math.inf) -> tuple[int, float]:
@@ -186,66 +69,98 @@ def probability(queries: int, rounds: int) -> float:
     return 1 - 2 * rounds / queries
 
 
-def judge(rows: list[Row]) -> list[Claim]:
-    texts = (
-        "Theorem 2.3: “with probability at least” 1 - 2 T / |Q| the maximum error is at most 2 n sqrt(log "
-        "|X| / T) + 10 T log |Q| / epsilon",
-        "Corollary 2.5, at the best T “stated asymptotically only because the constants are messy rather "
-        "than large”: a constant times n^(2/3) (log |X| log |Q| / epsilon)^(1/3)",
-        "The bound says something at the settings of the experiments: at some T it is below n, "
-        "which no error "
-        f"of the uniform model exceeds, with a probability of at least {LIKELY:g}",
-    )
-    least = {at.name: whole_rounds(at)[1] for at in EXPERIMENTS}
-    off = max(least[at.name] / closed_form(at) for at in EXPERIMENTS)
-    under = min(least[at.name] / closed_form(at) for at in EXPERIMENTS)
-    likely = [whole_rounds(at, (1 - LIKELY) * at.queries / 2)[1] / at.records for at in EXPERIMENTS]
-    useful = [at.name for at, share in zip(EXPERIMENTS, likely, strict=True) if share < 1]
+def cases(full: bool) -> list[Row]:
+    every = grid(data=SMALL, epsilon=EPSILONS, rounds=ROUNDS, runs=20 if full else 5)
+    return [case for case in every if 2 * case["rounds"] < QUESTIONS[case["data"]]]
+
+
+def run(case: Row) -> list[Row]:
+    """The maximum errors of the average and of the last iterate, with the bound of their setting."""
+    table, epsilon, rounds = data.small(case["data"]), case["epsilon"], case["rounds"]
+    task, rows = Task.of_parities(table), []
+    at = Setting(table.name, table.total, table.cells, len(task.truth), epsilon)
+    for number in range(case["runs"]):
+        rng = np.random.default_rng([number, SMALL.index(table.name), rounds, round(epsilon * 10)])
+        errors: list[float] = []
+
+        def watch(model: ProductModel, errors: list[float] = errors) -> None:
+            errors.append(float(np.abs(task.questions.answers(model) - task.truth).max()))
+
+        watch(paper_mwem(task, Paper(epsilon, rounds, average=True, joined=True), rng, watch=watch).model)
+        sizes = {
+            "run": number,
+            "records": table.total,
+            "queries": len(task.truth),
+            "bound": bound(at, rounds),
+        }
+        about = {k: case[k] for k in ("data", "epsilon", "rounds")} | sizes
+        rows.append(about | {"max_error_average": errors[-1], "max_error_last": errors[-2]})
+    return rows
+
+
+def plot(rows: list[Row]) -> Any:
+    """The errors and the bound as shares of n, against T."""
+    drawn, axes = canvas(len(SMALL))
+    for axis, name in zip(axes, SMALL, strict=True):
+        at = by(pick(rows, data=name, epsilon=DRAWN), "rounds")
+        for what, style, label in (
+            ("bound", "k-", "bound of Theorem 2.3"),
+            ("max_error_average", "C0o-", "average iterate (the theorem's)"),
+            ("max_error_last", "C2o--", "last iterate"),
+        ):
+            shares = {t: [{"share": r[what] / r["records"]} for r in here] for t, here in at.items()}
+            line(axis, shares, "share", style, markersize=4, label=label)
+        axis.axhline(1.0, color="0.5", ls=":", label="n, which the uniform model keeps")
+        scales = {"xlabel": "T", "ylabel": "maximum error / n", "xscale": "log", "yscale": "log"}
+        frame(axis, list(at), keyed={"columns": 1}, title=f"{name}, epsilon {DRAWN:g}", **scales)
+    return drawn
+
+
+def tables(rows: list[Row]) -> list[Table]:
+    """The calculator, on what the other figures ask."""
+    lines = []
+    for at in EXPERIMENTS:
+        t, least = whole_rounds(at, (at.queries - 1) // 2)
+        sizes = [f"{at.records:,}", f"{at.cells:,}", f"{at.queries:,}", f"{at.epsilon:g}", f"{t}"]
+        shares = [f"{least / at.records:.2f}", f"{probability(at.queries, t):.2f}"]
+        lines.append([at.name, *sizes, f"{least:,.0f}", *shares])
+    header = ["experiment", "n", "|X|", "|Q|", "epsilon", "T of the least bound", "bound", "bound / n"]
+    return [Table("Theorem 2.3 at the settings of the experiments", [*header, "with probability"], lines)]
+
+
+def marks(rows: list[Row]) -> Marks:
+    ratios = [whole_rounds(at)[1] / closed_form(at) for at in EXPERIMENTS]
+    likely = {at.name: whole_rounds(at, (1 - LIKELY) * at.queries / 2)[1] / at.records for at in EXPERIMENTS}
+    useful = [name for name, share in likely.items() if share < 1]
+    ends = {"settings": len(EXPERIMENTS), "least": min(ratios), "most": max(ratios)}
+    shares = {"least": min(likely.values()), "most": max(likely.values()), "useful": useful or "none"}
     return [
-        inequality(rows, texts[0]),
-        Claim(
-            texts[1],
-            mark(under >= 1 - 1e-9 and off < 1.1),
-            f"the constant is 3 times the cube root of 10, {3 * 10 ** (1 / 3):.2f}: at the best whole T of "
-            f"{len(EXPERIMENTS)} settings the bound is {under:.4f} to {off:.4f} times that",
-        ),
-        Claim(
-            texts[2],
-            mark(len(useful) == len(EXPERIMENTS)),
-            f"below n at {len(useful)} of {len(EXPERIMENTS)} settings ({', '.join(useful) or 'none'}); "
-            f"{min(likely):.2f} to {max(likely):.2f} times n",
-            PROJECT,
-        ),
+        inequality(rows),
+        mark(min(ratios) >= 1 - 1e-9 and max(ratios) < 1.1, **ends),
+        mark(len(useful) == len(likely), number=len(useful), settings=len(likely), **shares),
     ]
 
 
-def inequality(rows: list[Row], text: str) -> Claim:
+def inequality(rows: list[Row]) -> Mark:
     """In no setting may more runs pass the bound than 2 T / |Q| of them; open where none could."""
     could = [row for row in rows if can_fail(row)]
+    if not could:
+        return mark(None, why=f"none of {len(rows)} runs could contradict it")
     broken, passed = [], 0
-    for at in sorted({(row["data"], row["epsilon"], row["rounds"]) for row in could}):
-        here = [row for row in could if (row["data"], row["epsilon"], row["rounds"]) == at]
+    for (name, epsilon, rounds), here in by(could, "data", "epsilon", "rounds").items():
         over = sum(row["max_error_average"] > row["bound"] for row in here)
         passed += over
-        if over / len(here) > 2 * at[2] / here[0]["queries"]:
-            broken.append(f"{at[0]}, epsilon {at[1]:g}, T = {at[2]}: {over} of {len(here)}")
-    if not could:
-        return Claim(text, OPEN, f"none of {len(rows)} runs could contradict it")
-    nearest = max(row["max_error_average"] / row["bound"] for row in could)
+        if over / len(here) > 2 * rounds / here[0]["queries"]:
+            broken.append(f"{name}, epsilon {epsilon:g}, T = {rounds}: {over} of {len(here)}")
     useful = sum(row["bound"] < row["records"] for row in could)
-    told = (
+    outcome = (
         f"too often on {'; '.join(broken)}"
         if broken
         else f"no run contradicts it; only {len(could)} of {len(rows)} could have (bound below 2 n, and the "
         f"probability is positive), {useful} of them with a bound below n"
     )
-    return Claim(
-        text,
-        mark(not broken),
-        f"{told}; exceeded in {passed} of these, average iterate; an error is at most "
-        f"{nearest:.2f} times its "
-        "bound",
-    )
+    nearest = max(row["max_error_average"] / row["bound"] for row in could)
+    return mark(not broken, outcome=outcome, passed=passed, nearest=nearest)
 
 
 def can_fail(row: Row) -> bool:

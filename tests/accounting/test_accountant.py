@@ -8,12 +8,12 @@ import math
 import re
 from fractions import Fraction
 
-import numpy as np
 import opendp.prelude as dp
+import pyarrow as pa
 import pytest
 from scipy.optimize import minimize_scalar
+from support.asked import request_of
 from support.fakes import FakeNoise
-from support.rows import private_counts
 
 from factored_mwem.accounting.accountant import (
     GRID,
@@ -29,17 +29,14 @@ from factored_mwem.accounting.accountant import (
     selecting,
 )
 from factored_mwem.accounting.conversion import Composition, epsilon_of
-from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.backends.source import open_source
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded, InputError
-from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.release import make
-from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateCounts
-from factored_mwem.privacy.session import Session
-from factored_mwem.request import Request
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.workload.workload import Workload
 
 AWKWARD = [Fraction(1, 3), Fraction(0.1), Fraction(1e-9), Fraction(20), Fraction(2, 7**11)]
@@ -83,9 +80,7 @@ def test_price_is_the_librarys_own(mechanism: Mechanism, sensitivity: int) -> No
 
 @pytest.mark.parametrize("mechanism", PLAIN)
 def test_price_is_exact_and_rounded_up(mechanism: Mechanism) -> None:
-    """In rationals, from the formulas of THEORY A.5; never below the true cost, and at most one step of the
-    grid above.
-    """
+    """In rationals, by THEORY A.5; never below the true cost, and at most one step of the grid above."""
     for scale, s in ((1 / 3, 1), (7.1, 2), (1e5, 50), (0.1, 3)):
         b = Fraction(scale)
         exact = {
@@ -184,47 +179,22 @@ def test_pure_budget_is_epsilon_itself() -> None:
         assert Fraction(epsilon) - Fraction(1, GRID) < Budget.of(epsilon, 0).amount <= Fraction(epsilon)
 
 
-def _counts() -> PrivateCounts:
-    domain = Domain([Attribute(name=n, categories=("0", "1"), constraints={"required": True}) for n in "ab"])
-    codes = [np.array([0, 1, 1], dtype=np.uint8), np.array([0, 0, 1], dtype=np.uint8)]
-    return private_counts(codes, Workload.marginals(2).candidates(domain))
-
-
-@pytest.mark.parametrize("composition", list(Composition))
-def test_overdraft_is_refused_before_any_noise(composition: Composition) -> None:
-    """The adapter must not even be called: noise drawn and thrown away could still be seen. Nor is the table
-    opened.
-    """
-    budget = Budget.of(1.0, 1e-9 if composition is Composition.ZCDP else 0)
-    noise = FakeNoise(composition)
-    session = Session(Accountant(budget), Unit(), noise)
-    session.measure(_counts(), (0,), cost=budget.amount * Fraction(2, 3))
-    opened: list[int] = []
-    sealed = _counts()
-    watched = type("Watched", (PrivateCounts,), {"reveal": lambda self: opened.append(1), "__slots__": ()})
-    sealed.__class__ = watched
-    with pytest.raises(BudgetExceeded) as caught:
-        session.measure(sealed, (0,), cost=budget.amount * Fraction(2, 3))
-    assert len(noise.calls) == 1 and not opened
-    assert caught.value.asked > caught.value.left > 0 and "budget" in str(caught.value)
-
-
 def test_delta_adds_up_and_its_overdraft_is_refused() -> None:
     """Thresholds add their deltas to one share; what they leave, no more, converts rho."""
     budget = Budget.of(1.0, 1e-6, discovery_share=Fraction(1, 10))
     ledger = Accountant(budget)
     assert budget.discovery_delta == Fraction(1e-6) / 10
     scale = scale_for(Mechanism.THRESHOLD, budget.amount / 10, sensitivity=1)
+
+    def charge(delta: Fraction) -> None:
+        ledger.charge(Charge("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, delta))
+
     for _ in range(3):
-        ledger.charge(
-            Charge("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, budget.discovery_delta / 3)
-        )
+        charge(budget.discovery_delta / 3)
     assert ledger.spent_delta == budget.discovery_delta
     before = (ledger.spent, list(ledger.entries))
     with pytest.raises(BudgetExceeded, match="delta"):
-        ledger.charge(
-            Charge("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, Fraction(1, 10**30))
-        )
+        charge(Fraction(1, 10**30))
     assert (ledger.spent, ledger.entries) == before
     assert ledger.guarantee()[0] == epsilon_of(ledger.spent, Fraction(1e-6) - ledger.spent_delta)
     forgetful = epsilon_of(ledger.spent, Fraction(1e-6))  # planted: the spent delta counted twice
@@ -239,9 +209,7 @@ def test_the_whole_budget_at_the_remaining_delta_keeps_the_promise() -> None:
 
 
 def third_party(manifest: Manifest) -> float:
-    """epsilon as an auditor computes it from the JSON: formulas of the literature, floats, scipy; nothing of
-    ours but the file.
-    """
+    """epsilon as an auditor computes it from the JSON: formulas of the literature, floats, scipy."""
     rho = epsilon = delta = 0.0
     for charge in manifest.model_dump(mode="json")["ledger"]:
         s, b = charge["sensitivity"], charge["scale"]
@@ -278,9 +246,7 @@ def third_party(manifest: Manifest) -> float:
 def test_a_third_party_recomputes_the_guarantee_from_the_manifest(
     delta: float, neighbours: Neighbours, declared: bool
 ) -> None:
-    """From the published entries alone, by code independent of ours; and one entry left out, or one
-    sensitivity halved, shows.
-    """
+    """From the published entries, by code of its own; an entry left out, or a sensitivity, shows."""
     if delta == 0 and not declared:
         pytest.skip("refused, see tests/privacy/test_discover.py")
     manifest = _tiny_release(delta, neighbours, declared)
@@ -298,8 +264,6 @@ def test_a_third_party_recomputes_the_guarantee_from_the_manifest(
 
 
 def _tiny_release(delta: float, neighbours: Neighbours, declared: bool) -> Manifest:
-    import pyarrow as pa
-
     table = pa.table({"a": ["x", "y"] * 400, "b": ["u", "u", "v", "w"] * 200})
     policy = Policy.of(epsilon=1.0, delta=delta, neighbours=neighbours, rounds=2)
     domain = (
@@ -307,27 +271,18 @@ def _tiny_release(delta: float, neighbours: Neighbours, declared: bool) -> Manif
         if declared
         else None
     )
-    budget = policy.budget(learn_domain=not declared)
-    fake = FakeNoise(budget.composition)
-    return make(
-        Request(open_source(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
-    ).manifest
+    fake = FakeNoise(policy.budget(learn_domain=not declared).composition)
+    request = request_of(open_source(table), Workload.marginals(2), policy, domain, sample_seed=1)
+    return make(request, noise=fake).manifest
 
 
-NONSENSE = [
-    (0, 0),
-    (-1, 0),
-    (math.nan, 0),
-    (math.inf, 0),
-    (1e101, 0),
-    (1, 1),
-    (1, -0.1),
-    (1, math.nan),
-    (1, 1e-201),
-]
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), NONSENSE)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        *((epsilon, 0) for epsilon in (0, -1, math.nan, math.inf, 1e101)),
+        *((1, delta) for delta in (1, -0.1, math.nan, 1e-201)),
+    ],
+)
 def test_budgets_that_make_no_sense_are_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(InputError, match=r"epsilon=|delta="):
         Budget.of(epsilon, delta)

@@ -149,16 +149,13 @@ def test_cauchy_on_several_coordinates() -> None:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_planted_bugs_break_the_promise(epsilon: float) -> None:
     """Half the scale; beta forgotten, so that S may change by any factor (here by e); both are seen."""
-    cauchy = Admissible.cauchy(epsilon)
-    halved, forgotten = replace(cauchy, multiplier=cauchy.multiplier / 2), replace(cauchy, beta=1.0)
-    assert worst_ratio(halved) > epsilon and not halved.holds
-    assert worst_ratio(forgotten) > epsilon and not forgotten.holds
-    laplace = Admissible.laplace(epsilon, 1e-6)
-    for wrong in (replace(laplace, multiplier=laplace.multiplier / 2), replace(laplace, beta=1.0)):
-        assert worst_delta(wrong) > 1e-6 and not wrong.holds
-    gaussian = Admissible.gaussian(epsilon, 1e-6)
-    for wrong in (replace(gaussian, multiplier=gaussian.multiplier / 2), replace(gaussian, beta=1.0)):
-        assert worst_delta(wrong) > 1e-6 and not wrong.holds
+    for noise, worst, promised in (
+        (Admissible.cauchy(epsilon), worst_ratio, epsilon),
+        (Admissible.laplace(epsilon, 1e-6), worst_delta, 1e-6),
+        (Admissible.gaussian(epsilon, 1e-6), worst_delta, 1e-6),
+    ):
+        for wrong in (replace(noise, multiplier=noise.multiplier / 2), replace(noise, beta=1.0)):
+            assert worst(wrong) > promised and not wrong.holds
 
 
 def test_refusals() -> None:

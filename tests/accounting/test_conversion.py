@@ -13,22 +13,14 @@ from support.goodness import tail
 from support.marks import others_slow
 
 from factored_mwem.accounting import conversion
-from factored_mwem.accounting.conversion import (
-    LARGE_RHO,
-    epsilon_of,
-    float_down,
-    rho_of,
-    threshold_delta,
-)
+from factored_mwem.accounting.conversion import LARGE_RHO, epsilon_of, float_down, rho_of, threshold_delta
 from factored_mwem.privacy import noise
 
 
 @pytest.mark.parametrize("people", [(1, 1), (2, 1), (3, 3), (6, 3)])
 @pytest.mark.parametrize("scale", [0.3, 0.9, 4.4, 60.0])
 def test_threshold_delta_is_never_below_the_exact_one(people: tuple[int, int], scale: float) -> None:
-    """delta is the probability that any of l0 keys with count linf reaches the threshold, from the exact
-    noise: never below it.
-    """
+    """The probability that any of l0 keys of count linf reaches the threshold, from the exact noise."""
     l0, linf = people
     for threshold in (linf, linf + 1, linf + 2, linf + math.ceil(3 * scale), linf + math.ceil(6 * scale)):
         delta = threshold_delta(scale=scale, threshold=threshold, l0=l0, linf=linf)
@@ -87,9 +79,7 @@ def test_epsilon_of_agrees_with_an_independent_conversion(delta: float) -> None:
 
 
 def test_epsilon_of_is_monotone_also_where_the_closed_form_takes_over() -> None:
-    """More rho is more epsilon, more delta is less; the step to the closed form at LARGE_RHO goes up, not
-    down.
-    """
+    """More rho is more epsilon, more delta is less; the step to the closed form at LARGE_RHO goes up."""
     near = [Fraction(LARGE_RHO) * Fraction(100 + i, 100) for i in (-2, -1, 0, 1, 2)]
     rhos = sorted([*map(Fraction, RHOS[1:]), *near, Fraction(10**6), Fraction(10**40)])
     table = [[epsilon_of(rho, Fraction(delta)) for delta in DELTAS] for rho in rhos]
@@ -153,9 +143,7 @@ def test_rho_of_ends_where_delta_does_most_of_the_work(
 
 
 def test_rho_of_does_not_cancel_at_tiny_epsilon() -> None:
-    """sqrt(epsilon + ln(1 / delta)) - sqrt(ln(1 / delta)) has one digit left here and may promise 9 % too
-    much.
-    """
+    """sqrt(epsilon + ln(1 / delta)) - sqrt(ln(1 / delta)) has one digit left here, 9 % too much."""
     for epsilon in np.linspace(1e-12, 3e-12, 9):
         assert epsilon_of(rho_of(float(epsilon), Fraction(1e-300)), Fraction(1e-300)) <= epsilon
 

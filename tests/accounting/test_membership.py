@@ -75,9 +75,7 @@ def test_selection_gives_away_no_more_than_the_bound(epsilon: float) -> None:
 
 
 def test_known_values() -> None:
-    """epsilon 1: 73.1 % where delta is 0; at delta 1e-9 rho is .01497, and a guess is right 54.3 % of the
-    time.
-    """
+    """epsilon 1: 73.1 % where delta is 0; at delta 1e-9 rho is .01497, and a guess is 54.3 % right."""
     assert guess_of(advantage_of_budget(PURE)) == pytest.approx(math.e / (1 + math.e), rel=1e-12)
     assert float(ZCDP.amount) == pytest.approx(0.01497, abs=1e-5)
     assert advantage_of_budget(ZCDP) == pytest.approx(math.sqrt(float(ZCDP.amount) / 2), rel=1e-12)
@@ -95,6 +93,7 @@ def test_a_threshold_adds_its_delta() -> None:
     assert advantage_of_budget(kept) == pytest.approx(1e-3 + (1 - 1e-3) * rho, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_more_epsilon_is_a_larger_bound_and_a_release_is_within_its_budgets(delta: float) -> None:
     budgets = [Budget.of(epsilon, delta) for epsilon in (1e-12, 0.1, 1.0, 10.0, 1e5)]
@@ -119,9 +118,7 @@ def test_replace_neighbours_pay_twice() -> None:
 
 @pytest.mark.parametrize("rho", [0.015, 0.9, 1.5, 6.0])
 def test_a_second_accountant_is_never_above_the_bound(rho: float) -> None:
-    """riskcal: what a Gaussian mechanism of this rho gives away, and the most that any can of which only rho
-    is known.
-    """
+    """riskcal: what a Gaussian of this rho gives away, and the most of any of which only rho is known."""
     riskcal = pytest.importorskip("riskcal.analysis")
     bound = bound_of([math.sqrt(1 / (2 * rho))])
     assert riskcal.get_advantage_for_mu(math.sqrt(2 * rho)) <= bound

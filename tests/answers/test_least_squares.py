@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.linear import cross_covariance
-from factored_mwem.answers.looks import Noisy
+from factored_mwem.answers.projections import Noisy
 from factored_mwem.answers.refined import refined
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.levels import Levels
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement, NoiseScale
@@ -143,7 +143,20 @@ def random_terms(rng, shape, count=3):
     support = tuple(sorted(rng.choice(len(shape), size=k, replace=False).tolist()))
     kinds = [lambda s: rng.integers(0, 2, (count, s)), lambda s: rng.normal(size=(count, s)).round(2)]
     weights = tuple(np.asarray(kinds[int(rng.random() < 0.3)](shape[a]), dtype=float) for a in support)
-    return Terms(support, weights, count)
+    return QueryTerms(support, weights, count)
+
+
+def is_least(design, terms) -> bool:
+    """Whether least squares fixes the terms; if so, values and covariance are the oracle's."""
+    found = least_squares(design.noisy, terms)
+    if found is None:
+        return False
+    fixed, values, covariance = design.oracle(over_cells(terms, design.shape))
+    assert fixed
+    np.testing.assert_allclose(found.values, values, rtol=1e-6, atol=1e-6)
+    i, j = np.indices((terms.count, terms.count))
+    np.testing.assert_allclose(found.covariance(i, j), covariance, rtol=1e-6, atol=1e-8)
+    return True
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,16 +175,10 @@ def test_one_level_is_generalised_least_squares(seed, public, residuals, laplace
         seed, shape=(3, 2, 4, 1), coarse=False, public=public, residuals=residuals, composition=composition
     )
     terms = random_terms(design.rng, design.shape)
-    fixed, values, covariance = design.oracle(over_cells(terms, design.shape))
-    found = least_squares(design.noisy, terms)
-    if found is None:  # as of what is fixed is said only of multiples of the number of records, 0 among them
+    if not is_least(design, terms):
+        # as of what is fixed is said only of multiples of the number of records, 0 among them
         cells = over_cells(terms, design.shape)
-        assert not fixed or (cells == cells[:, :1]).all(axis=1).any()
-        return
-    assert fixed
-    np.testing.assert_allclose(found.values, values, rtol=1e-6, atol=1e-6)
-    i, j = np.indices((terms.count, terms.count))
-    np.testing.assert_allclose(found.covariance(i, j), covariance, rtol=1e-6, atol=1e-8)
+        assert not design.oracle(cells)[0] or (cells == cells[:, :1]).all(axis=1).any()
 
 
 def spelt_out(found, design, count):
@@ -215,15 +222,8 @@ def test_any_levels_are_unbiased_with_their_variance(seed, public, residuals, la
     theirs; no less than those of least squares over the whole domain.
     """
     composition = Composition.PURE if laplace else Composition.ZCDP
-    design = Design(
-        seed,
-        shape=(5, 2, 6),
-        views=4,
-        public=public,
-        coarse=not residuals,
-        residuals=residuals,
-        composition=composition,
-    )
+    kinds = {"public": public, "residuals": residuals, "composition": composition}
+    design = Design(seed, shape=(5, 2, 6), views=4, coarse=not residuals, **kinds)
     terms = random_terms(design.rng, design.shape)
     queries = over_cells(terms, design.shape)
     fixed, _, least = design.oracle(queries)
@@ -279,12 +279,4 @@ def test_levels_of_one_attribute_are_least_squares(seed, public) -> None:
     """Over one attribute nothing is summed out: the normal equations leave nothing to be gained."""
     design = Design(seed, shape=(7,), views=4, public=public)
     terms = random_terms(design.rng, design.shape)
-    fixed, values, covariance = design.oracle(over_cells(terms, design.shape))
-    found = least_squares(design.noisy, terms)
-    if found is None:
-        assert not fixed
-        return
-    assert fixed
-    np.testing.assert_allclose(found.values, values, rtol=1e-6, atol=1e-6)
-    i, j = np.indices((3, 3))
-    np.testing.assert_allclose(found.covariance(i, j), covariance, rtol=1e-6, atol=1e-8)
+    assert is_least(design, terms) == design.oracle(over_cells(terms, design.shape))[0]

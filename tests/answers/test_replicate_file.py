@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from support.model_files import parts_of, write
 
+from factored_mwem.answers import replicates
 from factored_mwem.errors import InputError
-from factored_mwem.pipeline import replicating
 from factored_mwem.pipeline.release import release
-from factored_mwem.pipeline.replicate_file import beside, kept
 from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.saving.replicate_file import beside, kept
 
 QUERY, COUNT = "share where a >= 2 and b = 1", 6
 
@@ -44,8 +44,8 @@ def model(folder: Path, tmp_path: Path) -> Path:
 def errors(model: Path, monkeypatch) -> tuple[float, bool]:
     """(the standard error of an answer, whether replicates were made for it)."""
     made = []
-    real = replicating.Bootstrap
-    monkeypatch.setattr(replicating, "Bootstrap", lambda *args: made.append(args) or real(*args))
+    real = replicates.Bootstrap
+    monkeypatch.setattr(replicates, "Bootstrap", lambda *args: made.append(args) or real(*args))
     found = Release.load(model).answer(QUERY, replicates=COUNT)
     monkeypatch.undo()
     return float(found.stderr[0]), bool(made)

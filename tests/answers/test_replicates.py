@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.answers import replicates, worlds
-from factored_mwem.answers.corrected import Correcting
+from factored_mwem.answers import bootstrap_table, replicates
+from factored_mwem.answers.bootstrap_table import Correcting
 from factored_mwem.answers.evidence import Evidence
-from factored_mwem.answers.expected import expected_errors
 from factored_mwem.answers.replicates import Bootstrap, Replicates
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers.terms import QueryTerms
+from factored_mwem.documents.expected import expected_errors
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
@@ -41,7 +41,7 @@ def one_column(composition: Composition = Composition.ZCDP, *, public: bool = Fa
     return Evidence(Domain.from_dict({"a": 4}), forest, measured, [], public, "tree")
 
 
-CELLS = Terms((0,), (np.eye(4),), 4)
+CELLS = QueryTerms((0,), (np.eye(4),), 4)
 
 
 def variances(evidence: Evidence, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,20 +63,22 @@ def as_expected(evidence: Evidence, noise: float, count: int = 2000) -> bool:
 @pytest.mark.parametrize("composition", list(Composition))
 def test_one_measured_column_has_the_variance_of_its_noise_and_of_its_rows(composition, monkeypatch) -> None:
     """20,000 records told by 1,000 rows."""
-    monkeypatch.setattr(worlds, "MAX_DRAWN", 1000)
+    monkeypatch.setattr(bootstrap_table, "MAX_DRAWN", 1000)
     noise = NoiseScale(SCALE, composition).stddev ** 2
     assert as_expected(one_column(composition), noise)
 
 
 @pytest.mark.parametrize("bug", ["rows not scaled", "rows dealt evenly", "no noise"])
 def test_it_would_show(bug: str, monkeypatch) -> None:
-    monkeypatch.setattr(worlds, "MAX_DRAWN", 1000)
+    monkeypatch.setattr(bootstrap_table, "MAX_DRAWN", 1000)
     if bug == "rows not scaled":
-        monkeypatch.setattr(worlds, "fluctuation", lambda c, d, n, m: c - d * (m / n))
+        monkeypatch.setattr(bootstrap_table, "fluctuation", lambda c, d, n, m: c - d * (m / n))
     elif bug == "rows dealt evenly":
         monkeypatch.setattr(Drawing, "independent", Drawing.codes)
     else:
-        monkeypatch.setattr("factored_mwem.answers.refits.simulated_noise", lambda rng, scale, size: 0.0)
+        monkeypatch.setattr(
+            "factored_mwem.answers.bootstrap_fit.simulated_noise", lambda rng, scale, size: 0.0
+        )
     assert not as_expected(one_column(), SCALE**2, 500)
 
 
@@ -112,10 +114,12 @@ def few(made: Release) -> Replicates:
     return Replicates(made.evidence, Bootstrap(made.evidence, 5, 8).all())
 
 
-def random_terms(made: Release, support: Sequence[int], count: int = 5) -> Terms:
+def random_terms(made: Release, support: Sequence[int], count: int = 5) -> QueryTerms:
     rng = np.random.default_rng(3)
     sizes = made.model.levels.sizes
-    return Terms(tuple(support), tuple(rng.integers(0, 3, (count, sizes[a])) / 2 for a in support), count)
+    return QueryTerms(
+        tuple(support), tuple(rng.integers(0, 3, (count, sizes[a])) / 2 for a in support), count
+    )
 
 
 SUPPORTS = [(), (0,), (0, 2), (1, 3, 4), (0, 1, 2, 3, 4)]
@@ -132,9 +136,7 @@ def test_answers_are_those_of_each_forest(support, made: Release, few: Replicate
 
 @pytest.mark.parametrize("support", SUPPORTS[1:])
 def test_errors_are_those_about_the_table_drawn(support, made: Release, few: Replicates) -> None:
-    """As many rows are drawn as there are records, so the table's answers are the rows' own, but for half a
-    row.
-    """
+    """With as many rows as records, the table's answers are the rows' own, but for half a row."""
     asked = random_terms(made, support)
     rows = np.stack([asked.of_rows([codes[b] for codes in few.drawn.codes]) for b in range(len(few))])
     errors = few.answers(asked) - rows
@@ -145,12 +147,8 @@ def test_errors_are_those_about_the_table_drawn(support, made: Release, few: Rep
 
 def test_replicates_follow_from_the_seed(made: Release) -> None:
     one, same, other = (Bootstrap(made.evidence, seed, 3).all() for seed in (5, 5, 6))
-    for left, right, else_ in zip(
-        [one.totals, *one.thetas, *one.codes],
-        [same.totals, *same.thetas, *same.codes],
-        [other.totals, *other.thetas, *other.codes],
-        strict=True,
-    ):
+    each = ([made.totals, *made.thetas, *made.codes] for made in (one, same, other))
+    for left, right, else_ in zip(*each, strict=True):
         assert np.array_equal(left, right) and not np.array_equal(left, else_)
     assert not np.array_equal(one.codes[0][0], one.codes[0][1])
 
@@ -176,6 +174,7 @@ def test_a_model_of_engine_mwem_has_none() -> None:
         next(made.replicates(2))
 
 
+@pytest.mark.slow
 def test_residuals_measured_at_once_are_measured_again() -> None:
     """Of a pair of bits, both fits are nearly the noisy answers themselves, so the error of a share is the
     noise of the residuals it is made of; 300 numbers, 4 % off: six times that.
@@ -184,7 +183,7 @@ def test_residuals_measured_at_once_are_measured_again() -> None:
     made = release(bits, 2, domain={"a": 2, "b": 2}, epsilon=1.0, sample_seed=1)
     assert made.residuals
     few = Replicates(made.evidence, Bootstrap(made.evidence, 5, 300).all())
-    cell = Terms((0, 1), (np.array([[1.0, 0.0]]), np.array([[1.0, 0.0]])), 1)
+    cell = QueryTerms((0, 1), (np.array([[1.0, 0.0]]), np.array([[1.0, 0.0]])), 1)
     weights, stddev = made.residuals[0].weights, made.residuals[0].stddev
     noise = (((stddev / weights) ** 2).sum() / 16) ** 0.5
     assert few.errors(cell, False).std() == pytest.approx(noise, rel=0.3)
@@ -220,12 +219,12 @@ def test_corrections_are_made_anew_in_every_replicate(corrected: Evidence) -> No
     few = Replicates(corrected, Bootstrap(corrected, 5, 6).all())
     view = corrected.measurements[-1].positions
     rng, sizes = np.random.default_rng(3), corrected.model.levels.sizes
-    asked = Terms(view, tuple(rng.integers(0, 3, (4, sizes[a])) / 2 for a in view), 4)
+    asked = QueryTerms(view, tuple(rng.integers(0, 3, (4, sizes[a])) / 2 for a in view), 4)
     expected = np.array([asked.of_forest(few.forest(b)) for b in range(6)])
     assert np.allclose(few.answers(asked), expected, rtol=1e-5, atol=1e-3)
     trees = np.array([asked.of_forest(few.forest(b, corrected=False)) for b in range(6)])
     assert not np.allclose(trees, expected, rtol=0.01)
-    # what the correction says is the truth of a replicate's world: its errors are noise, not the correction
+    # what the correction says is the truth of a replicate's table: its errors are noise, not the correction
     gap = np.abs(asked.of_forest(corrected.model) - trees).mean()
     assert np.abs(few.errors(asked, True).mean(axis=0)).max() < gap
 
@@ -255,8 +254,8 @@ def test_what_lies_beyond_the_trees_is_measured_with_its_noise(corrected: Eviden
     assert correcting is not None
     noise = []
     for b in range(100):
-        (one,) = correcting.remeasured(few.world(b), 5, b)
-        (again,) = correcting.remeasured(few.world(b), 5, b)
+        (one,) = correcting.remeasured(few.table(b), 5, b)
+        (again,) = correcting.remeasured(few.table(b), 5, b)
         assert np.array_equal(one.noisy, again.noisy)
-        noise.append(one.noisy - few.world(b).counts(beyond.positions, drawn, expected))
+        noise.append(one.noisy - few.table(b).counts(beyond.positions, drawn, expected))
     assert np.std(noise) == pytest.approx(4.0, rel=0.18)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factored_mwem.answers import contraction, terms
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers import terms
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
 from factored_mwem.model.clique_tree import CliqueTree
@@ -33,16 +33,16 @@ def random_forest(rng) -> Forest:
     return Forest(levels, [part, Component.log_linear(lone, [(4,)], rng.normal(size=2))], 1000.0)
 
 
-def random_weights(rng, support, count, levels) -> Terms:
+def random_weights(rng, support, count, levels) -> QueryTerms:
     weights = []
     for a in support:
         v = int(rng.choice(levels.chains[a]))
         of_groups = rng.integers(0, 3, (count, int(levels.sizes[v]))) / 2
         weights.append(of_groups[:, levels.groups[v]].astype(float))
-    return Terms(tuple(support), tuple(weights), count)
+    return QueryTerms(tuple(support), tuple(weights), count)
 
 
-def by_enumeration(asked: Terms, joint: np.ndarray) -> list[float]:
+def by_enumeration(asked: QueryTerms, joint: np.ndarray) -> list[float]:
     found = [0.0] * asked.count
     for cell in itertools.product(*map(range, joint.shape)):
         for i in range(asked.count):
@@ -76,7 +76,7 @@ def test_messages_in_pieces_are_the_same(monkeypatch) -> None:
     asked = random_weights(rng, range(5), 11, forest.levels)
     whole = asked.of_forest(forest)
     monkeypatch.setattr(terms, "MAX_CELLS", 0)
-    monkeypatch.setattr(contraction, "AT_ONCE", 100)
+    monkeypatch.setattr(terms, "AT_ONCE", 100)
     np.testing.assert_allclose(asked.of_forest(forest), whole, rtol=1e-9)
 
 
@@ -84,7 +84,7 @@ def test_what_takes_too_long_is_one_line(monkeypatch) -> None:
     rng = np.random.default_rng(3)
     forest = random_forest(rng)
     monkeypatch.setattr(terms, "MAX_CELLS", 0)
-    monkeypatch.setattr(contraction, "MAX_WORK", 100)
+    monkeypatch.setattr(terms, "MAX_WORK", 100)
     with pytest.raises(ResourceError, match="name fewer columns") as caught:
         random_weights(rng, range(5), 11, forest.levels).of_forest(forest)
     assert "\n" not in str(caught.value)

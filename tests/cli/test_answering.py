@@ -6,15 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import DOMAIN, write_table
+from support.commands import refused
 
 
 @pytest.fixture
-def model(fmwem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    write_table(Path("t.csv"))
-    Path("t.domain.json").write_text(json.dumps(DOMAIN), encoding="utf-8")
-    run = fmwem("release", "t.csv", "--marginals", 2, "--columns", "zip,age,smoker", "--model", "t.fmwem")
+def model(here: Path, fmwem) -> str:
+    run = fmwem("release t.csv --marginals 2 --columns zip,age,smoker --model t.fmwem")
     assert run.code == 0, run.err
     return "t.fmwem"
 
@@ -38,11 +35,27 @@ def test_json_is_one_line_without_nan(fmwem, model) -> None:
     "query", ["counts", "count where nothing = 1", "count where zip = 1", "count by zip, zip", ""]
 )
 def test_a_mistake_is_one_line_and_exit_code_2(fmwem, model, query) -> None:
-    run = fmwem("answer", model, query)
-    assert (run.code, run.out) == (2, "") and len(run.err.strip().splitlines()) == 1
+    refused(fmwem, f"answer {model} '{query}'")
     run = fmwem("answer", model, query, "--json")
     assert run.code == 2 and "error" in run.facts
 
 
 def test_no_model_is_a_mistake(fmwem, tmp_path) -> None:
     assert fmwem("answer", tmp_path / "none.fmwem", "count").code == 2
+
+
+def test_replicates_are_made_once_and_kept_beside_the_model(here: Path, fmwem) -> None:
+    rows = "".join(f"{i % 5},{(i % 5 + i % 2) % 4},{i % 3}\n" for i in range(500))
+    Path("table.csv").write_text("a,b,c\n" + rows)
+    Path("domain.json").write_text(json.dumps({"a": 5, "b": 4, "c": 3}))
+    made = fmwem("release table.csv --domain domain.json --marginals 2 --model x.fmwem --rounds 3")
+    assert made.code == 0, made.err
+    asked = "answer x.fmwem 'count where a >= 2 and b = 1 and c = 0' --json --replicates"
+    first = fmwem(f"{asked} 5")
+    group = first.facts["answers"][0]["groups"][0]
+    assert group["stderr"] > 0 and group["low"] <= group["high"]
+    kept = Path("x.fmwem.replicates").read_bytes()
+    assert fmwem(f"{asked} 5").out == first.out
+    assert Path("x.fmwem.replicates").read_bytes() == kept
+    few = fmwem(f"{asked} 1")
+    assert few.code == 2 and "--replicates" in few.err

@@ -17,7 +17,7 @@ from factored_mwem.cli.inputs import (
 )
 from factored_mwem.cli.jobs import check_paths
 from factored_mwem.errors import InputError
-from factored_mwem.tables.formats import output_of
+from factored_mwem.tables.outputs.formats import output_of
 
 NAMED = {
     "adult.csv.gz": ("adult", [], ["adult.csv.gz"]),

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from support.commands import JOB, Fmwem, killed_at, shown
+from support.commands import JOB, Fmwem, killed_at, states
 
 from factored_mwem import Release
 from factored_mwem.cli.settings import layered
 from factored_mwem.errors import InputError
-from factored_mwem.files import sha256
+from factored_mwem.files.files import sha256
 
 ONE = ("release", "t.csv", "--marginals", 1, "-q")
 
@@ -21,7 +21,7 @@ def test_it_lies_beside_the_manifest_and_rows_come_from_it(here: Path, fmwem: Fm
         assert fmwem(*ONE, "-o", output).facts["model"] == model
         assert Release.load(model).manifest.recompute() > 0
     assert not [name for name in os.listdir("rows") if "fmwem" in name]
-    assert fmwem("sample", "a.fmwem", "-n", 5, "-o", "five.csv").facts["rows"] == 5
+    assert fmwem("sample a.fmwem -n 5 -o five.csv").facts["rows"] == 5
 
 
 def test_it_is_left_out_where_somebody_says_so(here: Path, fmwem: Fmwem) -> None:
@@ -41,27 +41,31 @@ def test_it_is_left_out_where_somebody_says_so(here: Path, fmwem: Fmwem) -> None
         layered({}, {"model": "x", "no_model": True})
 
 
-def test_what_is_there_is_not_replaced_and_nothing_is_spent(books: Path, fmwem: Fmwem) -> None:
-    model = books.parent / "t.synthetic.fmwem"
-    model.write_bytes(b"mine")
-    refused = fmwem(*JOB, "--json")
-    assert (refused.code, refused.facts["budget_spent"]) == (2, False)
-    assert "t.synthetic.fmwem exists" in refused.facts["error"] and model.read_bytes() == b"mine"
-    assert shown(fmwem)["releases"] == [] and not (books.parent / "t.synthetic.parquet").exists()
+@pytest.mark.parametrize("kind", ["fmwem", "parquet", "manifest.json"])
+def test_what_is_there_is_not_replaced_and_nothing_is_spent(books: Path, fmwem: Fmwem, kind: str) -> None:
+    taken = books.parent / f"t.synthetic.{kind}"
+    taken.write_bytes(b"mine")
+    told = fmwem(*JOB, "--json")
+    assert (told.code, told.facts["budget_spent"]) == (2, False)
+    assert f"t.synthetic.{kind} exists; use --overwrite" in told.facts["error"]
+    assert taken.read_bytes() == b"mine" and states(fmwem) == []
+    assert [path.name for path in books.parent.glob("t.synthetic.*")] == [taken.name]
 
 
 @pytest.mark.parametrize("point", ["after fit", "before rename", "after rename", "before manifest"])
 def test_a_run_that_dies_leaves_no_model_of_another_release(books: Path, fmwem: Fmwem, point: str) -> None:
-    """What goes on writes the model that fits its rows, and is reused as a whole."""
-    killed_at(point)
-    assert fmwem(*JOB, "--run-id", "a").code == 137
+    """Also where it died twice. What goes on writes the model that fits its rows, and is reused."""
+    for more in (("-o", "1.parquet"), ()):
+        killed_at(point)
+        assert fmwem(*JOB, "--run-id", "a", *more).code == 137
+    assert not list(books.parent.glob("?.parquet"))
     done = fmwem(*JOB, "--run-id", "a")
     assert done.code == 0, done.err
     kept = {path.name: sha256(path) for path in books.parent.glob("t.synthetic.*")}
     assert set(kept) == {"t.synthetic.parquet", "t.synthetic.manifest.json", "t.synthetic.fmwem"}
     again = fmwem(*JOB, "--run-id", "a")
     assert again.facts["reused"] and {p.name: sha256(p) for p in books.parent.glob("t.synthetic.*")} == kept
-    assert len(shown(fmwem)["releases"]) == 1
+    assert len(states(fmwem)) == 1
 
 
 def test_a_run_that_kept_none_is_still_finished(books: Path, fmwem: Fmwem) -> None:
@@ -76,4 +80,4 @@ def test_a_run_that_kept_none_is_still_finished(books: Path, fmwem: Fmwem) -> No
     (books.parent / "b.fmwem").unlink()
     made = fmwem(*JOB, "--run-id", "a", "-o", "b.csv")
     assert (made.facts["reused"], made.facts["model"]) == (False, "b.fmwem")
-    assert len(shown(fmwem)["releases"]) == 1
+    assert len(states(fmwem)) == 1

@@ -1,6 +1,4 @@
-"""The closing lines of a release: what a steward reads first, few lines whatever the table, and text that
-stays text.
-"""
+"""The closing lines of a release: few, whatever the table, and text that stays text."""
 
 from __future__ import annotations
 
@@ -14,21 +12,18 @@ from scipy import stats
 from support.commands import Fmwem
 
 from factored_mwem import Release
-from factored_mwem.cli.details import details
 from factored_mwem.cli.jobs import Done
-from factored_mwem.cli.summary import attention, expectation, promise, summary
-from factored_mwem.pipeline.manifest import (
+from factored_mwem.cli.summary import attention, details, expectation, promise, summary
+from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     Certificate,
     CertifiedError,
     Manifest,
     MeasuredMarginal,
-    Output,
 )
-from factored_mwem.tables.release_files import ReleaseFiles
-from factored_mwem.tables.targets import target_of
-
-ALL = ("report", "answer", "sample")
+from factored_mwem.pipeline.record.statement import Output
+from factored_mwem.tables.outputs.release_files import ReleaseFiles
+from factored_mwem.tables.outputs.targets import target_of
 
 
 def stated(made: Release, **changes: Any) -> Manifest:
@@ -52,7 +47,7 @@ def block(lines: list[str], word: str) -> list[str]:
 
 
 def test_a_steward_reads_promise_quality_looks_and_next_steps(here: Path, fmwem: Fmwem) -> None:
-    lines = fmwem("release", "t.csv", "--marginals", 2).err.splitlines()
+    lines = fmwem("release t.csv --marginals 2").err.splitlines()
     words = list(dict.fromkeys(line[:12].strip() for line in lines if line[:1] != " "))
     assert [word for word in words if word != "look at"] == ["released", "promise", "expect", "next", "file"]
     assert len(lines) <= 15 and max(map(len, lines)) <= 100
@@ -65,18 +60,18 @@ def test_a_steward_reads_promise_quality_looks_and_next_steps(here: Path, fmwem:
     )
     assert re.fullmatch(r"fmwem answer t\.synthetic\.fmwem 'count by \w+'", answer)
     assert block(lines, "file") == ["t.synthetic.parquet", "t.synthetic.manifest.json", "t.synthetic.fmwem"]
-    verbose = fmwem("release", "t.csv", "--marginals", 2, "--overwrite", "-v").err
+    verbose = fmwem("release t.csv --marginals 2 --overwrite -v").err
     assert all(word in verbose for word in ("rho", "cliques", "rounds ", "noisy measurements", "peak memory"))
 
 
 def test_what_an_earlier_release_left_is_named(here: Path, fmwem: Fmwem) -> None:
     """Its answers would be taken for those of the new rows."""
-    first = fmwem("release", "t.csv", "--marginals", 1, "--report").err
+    first = fmwem("release t.csv --marginals 1 --report").err
     assert "earlier release" not in first
-    again = fmwem("release", "t.csv", "--marginals", 1, "--no-model", "--overwrite").err
+    again = fmwem("release t.csv --marginals 1 --no-model --overwrite").err
     assert "t.synthetic.fmwem is of an earlier release" in again
     assert "t.synthetic.report.html is of an earlier release" in again
-    whole = fmwem("release", "t.csv", "--marginals", 1, "--report", "--overwrite").err
+    whole = fmwem("release t.csv --marginals 1 --report --overwrite").err
     assert "earlier release" not in whole
 
 
@@ -89,7 +84,7 @@ def test_a_summary_that_fails_ends_no_release(
         raise ZeroDivisionError
 
     monkeypatch.setattr("factored_mwem.cli.summary.promise", fail)
-    ended = fmwem("release", "t.csv", "--marginals", 1)
+    ended = fmwem("release t.csv --marginals 1")
     assert (ended.code, ended.err) == (0, "") and ended.facts["rows"] > 0
 
 
@@ -97,15 +92,14 @@ def test_what_is_next_is_copied_into_a_shell(made: Release) -> None:
     """Whatever the names are, a shell takes them for the file and nothing else."""
     manifest = stated(made)
     for name in ("a b.fmwem", "it's.fmwem", "$(reboot).fmwem", "-x.fmwem", "a;b.fmwem"):
-        found = block(summary(done(manifest, name), ALL), "next")
+        found = block(summary(done(manifest, name)), "next")
         report, answer, sample = map(shlex.split, found)
         assert report == ["fmwem", "report", "a.manifest.json"]
         assert answer[:2] == ["fmwem", "answer"] and answer[3] == f"count by {manifest.attributes[0].name}"
         assert sample[:2] == ["fmwem", "sample"] and sample[3:] == ["-n", "1000"]
         assert Path(sample[2]) == Path(answer[2]) == Path(name) and not sample[2].startswith("-")
-    assert [line.split()[1] for line in block(summary(done(manifest), ("sample",)), "next")] == ["sample"]
-    assert "no model was kept" in block(summary(done(manifest, None), ALL), "next")[1]
-    assert "nothing was spent" in summary(done(manifest, reused=True), ALL)[0]
+    assert "no model was kept" in block(summary(done(manifest, None)), "next")[1]
+    assert "nothing was spent" in summary(done(manifest, reused=True))[0]
 
 
 def test_a_table_of_300_columns_is_a_screen(made: Release) -> None:
@@ -124,7 +118,7 @@ def test_a_table_of_300_columns_is_a_screen(made: Release) -> None:
         measurements=tuple(MeasuredMarginal(attributes=(n,), cells=9, scale=10.0) for n in names),
         workload={"marginals": [2]},
     )
-    lines = summary(done(manifest), ALL)
+    lines = summary(done(manifest))
     assert len(lines) <= 20 and max(map(len, lines)) <= 100
     look = "\n".join(block(lines, "look at"))
     assert look.splitlines()[0] == "delta is large"
@@ -206,7 +200,7 @@ def test_text_from_files_stays_within_its_line(made: Release) -> None:
     )
     g = manifest.guarantee.model_copy(update={"neighbours": evil})
     manifest = manifest.model_copy(update={"guarantee": g, "domain": {evil: 2, "b": 2}})
-    told = summary(done(manifest, f"{evil}.fmwem"), ALL)
+    told = summary(done(manifest, f"{evil}.fmwem"))
     told += details(done(manifest))
     for line in told:
         assert line.isprintable() and not line.startswith("fmwem:"), line

@@ -6,7 +6,6 @@ here, too; that nothing else gets in is tested with the table gone.
 
 from __future__ import annotations
 
-import csv
 import json
 import tomllib
 from collections.abc import Callable
@@ -19,24 +18,23 @@ import pytest
 import yaml
 from support import catalogues
 from support.catalogues import ALL_ANSWERS, OWNER, toml
-from support.commands import CANARY, DOMAIN, Fmwem, write_table
+from support.commands import CANARY, DOMAIN, Fmwem
 from support.fakes import FakeNoise
 from support.releases import run
 
-from factored_mwem.accounting.conversion import Composition
 from factored_mwem.documents import accounts, card
 from factored_mwem.documents.card import cards, stem_of, write_cards
-from factored_mwem.documents.column import Column
 from factored_mwem.documents.owner import OPTIONAL, Owner, draft, required
-from factored_mwem.documents.published import Published
+from factored_mwem.documents.published import ColumnSection, record_from
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import IfExists
-from factored_mwem.pipeline.manifest import Certificate, CertifiedError, Manifest, Output, PartFile
-from factored_mwem.policy import Policy
-from factored_mwem.tables.parts import digest_of
-from factored_mwem.tables.targets import LocalFile
+from factored_mwem.files.files import IfExists
+from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError, Manifest
+from factored_mwem.pipeline.record.statement import Output, PartFile
+from factored_mwem.pipeline.result import Release
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.outputs.targets import LocalFile, digest_of
 
 RAW = pa.table(
     {
@@ -52,39 +50,23 @@ RAW = pa.table(
 OUTSIDE = (CANARY, "987654", "1831")
 MANY = pa.table({"city": ["Rome", "Oslo", "Bern", "Kiel"] * 500, "n": list(range(100)) * 20})
 BY_ID = RAW.append_column("id", pa.array(range(400)))
+
+
+def bounded(name: str, kind: str, low: Any, high: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "constraints": {"minimum": low, "maximum": high}, **more}
+
+
 ODD = {
     "fields": [
-        {
-            "name": "gain",
-            "type": "integer",
-            "constraints": {"minimum": 0, "maximum": 99},
-            "bins": 3,
-            "specialValues": [-9, 50, 1000],
-        },
-        {
-            "name": "code",
-            "type": "integer",
-            "constraints": {"minimum": 0, "maximum": 9},
-            "specialValues": ["N", 99],
-        },
-        {
-            "name": "rate",
-            "type": "number",
-            "constraints": {"minimum": -0.5, "maximum": 0.75, "required": True},
-            "decimals": 1,
-            "bins": 4,
-        },
-        {
-            "name": "hour",
-            "type": "datetime",
-            "constraints": {"minimum": "2020-01-01T05:30:00", "maximum": "2020-01-03T17:45:00"},
-            "resolution": "hour",
-            "bins": 3,
-        },
+        bounded("gain", "integer", 0, 99, bins=3, specialValues=[-9, 50, 1000]),
+        bounded("code", "integer", 0, 9, specialValues=["N", 99]),
+        bounded("rate", "number", -0.5, 0.75, decimals=1, bins=4),
+        bounded("hour", "datetime", "2020-01-01T05:30:00", "2020-01-03T17:45:00", resolution="hour", bins=3),
         {"name": "level", "type": "integer", "categories": [1, 2, 5], "categoriesOrdered": True},
         {"name": "day", "type": "date", "edges": ["1950-01-01", "1960-01-01", "1999-12-31"]},
     ]
 }
+ODD["fields"][2]["constraints"]["required"] = True
 """Columns whose released values are of another type than they were read with, or beyond their bins."""
 ODD_ROWS = pa.table(
     {
@@ -96,31 +78,23 @@ ODD_ROWS = pa.table(
         "day": ["1950-01-01", "1999-12-31", None] * 120,
     }
 )
-KINDS: dict[str, Callable[[], Any]] = {
-    "declared": lambda: run(RAW, Policy.of(), FakeNoise(), domain=Domain.from_dict(DOMAIN)),
-    "learnt": lambda: run(MANY, Policy.of(epsilon=5.0), FakeNoise(), domain=None),
-    "replace": lambda: run(
-        RAW, Policy.of(neighbours="replace"), FakeNoise(), domain=Domain.from_dict(DOMAIN)
-    ),
-    "pure": lambda: run(
-        RAW, Policy.of(delta=0.0), FakeNoise(Composition.PURE), domain=Domain.from_dict(DOMAIN)
-    ),
-    "mwem": lambda: run(
-        RAW,
-        Policy.of(engine="mwem", rounds=2),
-        FakeNoise(),
-        domain=Domain.from_dict(DOMAIN),
-        columns=["zip", "smoker"],
-    ),
-    "odd": lambda: run(ODD_ROWS, Policy.of(), FakeNoise(), domain=Domain.from_dict(ODD)),
-    "by-id": lambda: run(
-        BY_ID,
-        Policy.of(privacy_id="id", contributions=3),
-        FakeNoise(),
-        domain=Domain.from_dict(DOMAIN),
-        columns=["zip", "age"],
-    ),
+KINDS: dict[str, tuple[pa.Table, dict[str, Any] | None, dict[str, Any], list[str] | None]] = {
+    "declared": (RAW, DOMAIN, {}, None),
+    "learnt": (MANY, None, {"epsilon": 5.0}, None),
+    "replace": (RAW, DOMAIN, {"neighbours": "replace"}, None),
+    "pure": (RAW, DOMAIN, {"delta": 0.0}, None),
+    "mwem": (RAW, DOMAIN, {"engine": "mwem", "rounds": 2}, ["zip", "smoker"]),
+    "odd": (ODD_ROWS, ODD, {}, None),
+    "by-id": (BY_ID, DOMAIN, {"privacy_id": "id", "contributions": 3}, ["zip", "age"]),
 }
+"""Table, domain, choices and columns of a release."""
+
+
+def made_of(kind: str) -> Release:
+    table, domain, choices, columns = KINDS[kind]
+    policy, declared = Policy.of(**choices), domain and Domain.from_dict(domain)
+    noise = FakeNoise(policy.budget(learn_domain=domain is None).composition)
+    return run(table, policy, noise, domain=declared, columns=columns)
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +105,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], P
 
     def manifest(kind: str, name: str = "town.synthetic.parquet") -> Path:
         if kind not in made:
-            made[kind] = KINDS[kind]()
+            made[kind] = made_of(kind)
         inside = folder / kind / ("parts" if name.endswith("/") else "file")  # of one name both are "town"
         inside.mkdir(parents=True, exist_ok=True)
         path = inside / (Path(name.rstrip("/")).stem + ".manifest.json")
@@ -148,11 +122,9 @@ Releases = Callable[..., Path]
 def filed(
     manifest: Path, answers: dict[str, Any] = OWNER, *, to: Path | None = None
 ) -> dict[str, dict[str, Any]]:
-    """What the cards of a manifest hold, each written to a file: by `registry`, `croissant`, `package`,
-    `contract`.
-    """
+    """What the cards of a manifest hold, each written to a file: registry, croissant, package, contract."""
     target = LocalFile(manifest)
-    texts = cards(Published.read(target), Owner(**answers), stem_of(target))
+    texts = cards(record_from(target), Owner(**answers), stem_of(target))
     folder = to or manifest.parent
     write_cards(texts, LocalFile(folder / "x").beside, IfExists.REPLACE)
     kinds = ("registry", "croissant", "package", "contract")
@@ -314,7 +286,7 @@ def test_each_kind_says_what_it_is(releases: Releases) -> None:
     assert "of delta besides" in said["learnt"] and "gaussian threshold" in said["learnt"]
     assert "epsilons of" in said["pure"] and "rho" not in said["pure"]
     assert "multiplicative weights" in said["mwem"] and "clique trees" in said["declared"]
-    assert "named by the column 'id', with at most 3 rows" in said["by-id"]
+    assert "one person with at most 3 rows (bounded by 'id')" in said["by-id"]
 
 
 def test_a_table_that_is_gone_is_not_missed_and_the_bytes_are_the_same(
@@ -361,7 +333,7 @@ def test_a_certificate_is_a_quality_of_the_contract(releases: Releases, tmp_path
     broken["certificate"]["errors"][0]["low"] = float("nan")
     manifest.write_text(json.dumps(broken))
     with pytest.raises(InputError):
-        Published.read(LocalFile(manifest))
+        record_from(LocalFile(manifest))
 
 
 def test_a_folder_of_parts_is_listed_part_by_part(releases: Releases, tmp_path: Path) -> None:
@@ -389,12 +361,12 @@ def test_a_column_is_as_it_was_written() -> None:
     text = Attribute(name="x", type="integer", constraints=ends, specialValues=("N",))
     day = Attribute(name="x", type="date", edges=("1950-01-01", "1999-12-31"))
     alone = Attribute(name="x", type="integer", specialValues=(3, 7))
-    assert Column.of(number).limits == {"minimum": 0.0, "maximum": 99.0}
-    assert Column.of(beyond).limits == {"minimum": -9, "maximum": 99}
-    assert (Column.of(text).type, Column.of(text).limits) == ("string", {})
-    assert Column.of(day).limits == {"minimum": "1950-01-01", "maximum": "1999-12-31"}
-    assert Column.of(alone).limits == {"enum": [3, 7]}
-    assert Column.of(Attribute(name="x", type="boolean", constraints={"required": True})).limits == {
+    assert ColumnSection.of(number).limits == {"minimum": 0.0, "maximum": 99.0}
+    assert ColumnSection.of(beyond).limits == {"minimum": -9, "maximum": 99}
+    assert (ColumnSection.of(text).type, ColumnSection.of(text).limits) == ("string", {})
+    assert ColumnSection.of(day).limits == {"minimum": "1950-01-01", "maximum": "1999-12-31"}
+    assert ColumnSection.of(alone).limits == {"enum": [3, 7]}
+    assert ColumnSection.of(Attribute(name="x", type="boolean", constraints={"required": True})).limits == {
         "required": True
     }
 
@@ -494,6 +466,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a word too many": lambda m: m.update({"\x1b[2J": 1}),
     "mechanism": lambda m: m["ledger"][0].update(mechanism="magic"),
     "scale": lambda m: m["ledger"][0].update(scale=0.0),
+    "half of a surrogate pair": lambda m: m["domain"]["fields"][0].update(name="\ud800"),
 }
 
 
@@ -504,7 +477,7 @@ def test_a_wrong_manifest_is_one_line(wrong: str, releases: Releases, tmp_path: 
     path = tmp_path / "w.manifest.json"
     path.write_text(json.dumps(fields))
     with pytest.raises(InputError) as told:
-        Published.read(LocalFile(path))
+        record_from(LocalFile(path))
     assert str(told.value).isprintable() and len(str(told.value)) < 500
 
 
@@ -515,14 +488,7 @@ def test_what_is_no_manifest_is_one_line(content: bytes, tmp_path: Path) -> None
     path = tmp_path / "w.manifest.json"
     path.write_bytes(content)
     with pytest.raises(InputError):
-        Published.read(LocalFile(path))
-
-
-def test_half_of_a_surrogate_pair_is_refused(releases: Releases, tmp_path: Path) -> None:
-    text = releases("declared").read_text().replace('"zip"', '"\\ud800"')
-    (tmp_path / "w.manifest.json").write_text(text)
-    with pytest.raises(InputError):
-        Published.read(LocalFile(tmp_path / "w.manifest.json"))
+        record_from(LocalFile(path))
 
 
 def test_schemas_of_too_many_parts_are_refused(
@@ -587,9 +553,3 @@ def test_sentences_are_escaped_for_a_page_that_reads_markup() -> None:
     said = accounts.markdown("x <img src=x> [a](b) `c` \\\\(d\\\\) a_b _e_")
     assert not set("<>[]`\\") & set(said)
     assert "a_b" in said
-
-
-def test_the_csv_of_the_test_has_what_it_tests(tmp_path: Path) -> None:
-    write_table(tmp_path / "t.csv")
-    with open(tmp_path / "t.csv", newline="") as file:
-        assert next(csv.reader(file)) == [field["name"] for field in DOMAIN["fields"]]

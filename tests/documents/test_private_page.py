@@ -12,9 +12,9 @@ import pytest
 from support.pages import HOSTILE, PEOPLE, check_page, people
 
 from factored_mwem import InputError, evaluate, private_report, release, report
-from factored_mwem.documents import quality
-from factored_mwem.documents.quality import k_marginal_score, sdmetrics_quality
 from factored_mwem.domain.domain import Domain
+from factored_mwem.owner.page import quality
+from factored_mwem.owner.page.quality import k_marginal_score, sdmetrics_quality
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from support.pages import HOSTILE, MOST_BYTES, PEOPLE, SIDE, check_page, people
 
 from factored_mwem import InputError, Manifest, Release, Workload, release, report
 from factored_mwem.documents.material import Material, material_at
+from factored_mwem.documents.page import figure, plain
 from factored_mwem.documents.public_page import public_page
 from factored_mwem.documents.report import page_of
-from factored_mwem.documents.wording import figure, plain
-from factored_mwem.pipeline.manifest import Certificate, CertifiedError
+from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError
 
 
 def written(folder: Path, made: Release, name: str = "people.parquet") -> Path:
@@ -34,6 +34,11 @@ def written(folder: Path, made: Release, name: str = "people.parquet") -> Path:
 @pytest.fixture
 def made() -> Release:
     return release(people(), 2, domain=PEOPLE, epsilon=2.0)
+
+
+def words_of(made: Release) -> str:
+    """The text of its page, in one line."""
+    return " ".join(check_page(page_of(made, made.manifest)).words.split())
 
 
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv", "people/"])
@@ -52,7 +57,8 @@ def test_the_same_bytes_with_the_table_and_without(name: str, tmp_path: Path) ->
 
 def test_what_it_shows_is_what_the_files_say(made: Release, tmp_path: Path) -> None:
     manifest = made.write(tmp_path / "people.parquet")
-    page = check_page(public_page(material_at(_saved(made, tmp_path))))
+    made.save(tmp_path / "people.fmwem")
+    page = check_page(public_page(material_at(tmp_path / "people.manifest.json")))
     words = " ".join(page.words.split())
     assert f"epsilon {manifest.guarantee.epsilon:g}" in words
     assert f"to epsilon {manifest.recompute():.6g}" in words
@@ -89,15 +95,10 @@ def test_the_noisy_shares_are_least_squares_and_their_errors() -> None:
         assert [float(cell) for cell in row[2:]] == pytest.approx(shares, abs=0.0051)
 
 
-def _saved(made: Release, folder: Path) -> Path:
-    made.save(folder / "people.fmwem")
-    return folder / "people.manifest.json"
-
-
 def test_the_guess_is_rounded_up_and_at_least_the_accountings(made: Release) -> None:
     """At epsilon 1, delta 1e-9: 54.33 %, from rho .01497 by Pinsker's inequality."""
     one = release(people(), 1, domain=PEOPLE, epsilon=1.0, delta=1e-9)
-    words = " ".join(check_page(page_of(one, one.manifest)).words.split())
+    words = words_of(one)
     assert "54.4 %" in words and "54.3 %" not in words
     pure = release(people(), 1, domain=PEOPLE, epsilon=1.0, delta=0.0)
     assert "73.2 %" in page_of(pure, pure.manifest)  # e / (1 + e) = .73106
@@ -105,17 +106,11 @@ def test_the_guess_is_rounded_up_and_at_least_the_accountings(made: Release) -> 
 
 def test_the_guess_counts_tries_that_never_came() -> None:
     """When to stop depends on the table: one try of four spends a quarter, and V is bounded by all."""
-    asked: Any = {
-        "domain": PEOPLE,
-        "epsilon": 1.0,
-        "delta": 1e-9,
-        "certificate": 0.1,
-        "accept": ["mean1 <= 1.9"],
-    }
-    one = release(people(3000), 1, tries=4, **asked)
+    asked: Any = {"epsilon": 1.0, "delta": 1e-9, "certificate": 0.1, "accept": ["mean1 <= 1.9"]}
+    one = release(people(3000), 1, tries=4, domain=PEOPLE, **asked)
     stated = one.manifest.certificate
     assert stated is not None and stated.tried < stated.tries and one.manifest.guarantee.spent_epsilon < 0.9
-    words = " ".join(check_page(page_of(one, one.manifest)).words.split())
+    words = words_of(one)
     assert "54.4 %" in words
     assert "each with an equal part of the budget" in words and "all of them paid" not in words
 
@@ -226,14 +221,14 @@ def test_every_kind_of_release_has_a_page(shape: str, tmp_path: Path) -> None:
 def test_sets_measured_at_once_are_ties() -> None:
     made = SHAPES["at once"]()
     assert made.residuals
-    words = " ".join(check_page(page_of(made, made.manifest)).words.split())
+    words = words_of(made)
     assert "6 of 6" in words and "No column stands alone" in words
 
 
 def test_columns_that_stand_alone_are_named() -> None:
     table = pa.table({n: [0, 1, 1, 0] * 30 for n in "abc"})
     made = release(table, Workload.of([("a", "b"), ("c",)]), domain={"a": 2, "b": 2, "c": 3}, epsilon=30.0)
-    words = " ".join(check_page(page_of(made, made.manifest)).words.split())
+    words = words_of(made)
     assert "Columns that stand alone: c." in words and "1 of 3" in words
 
 
@@ -245,12 +240,6 @@ def test_a_manifest_alone_says_what_is_lacking(made: Release, tmp_path: Path) ->
     (tmp_path / "people.parquet").unlink()
     neither = check_page(public_page(material_at(path)))
     assert "The file of rows was not found" in neither.words
-
-
-def test_an_older_manifest_has_a_page() -> None:
-    root = Path(__file__).resolve().parents[2]
-    page = check_page(public_page(material_at(root / "datasets" / "adult.manifest.json")))
-    assert "before assumptions were listed" in page.words
 
 
 def test_what_is_refused(made: Release, tmp_path: Path) -> None:
@@ -302,20 +291,17 @@ def test_figures_have_sensible_digits() -> None:
 
 
 def test_the_certificate_stands_apart_from_what_the_model_expects(made: Release) -> None:
-    errors = (
-        CertifiedError(
-            what="mean", order=2, sets=3, asked=3, estimate=0.123, stderr=0.004, low=0.111, high=0.135
-        ),
-        CertifiedError(
-            what="mean", order=3, sets=50, asked=1234, estimate=0.2, stderr=0.1, low=0.1, high=0.3
-        ),
-        CertifiedError(
-            what="column", order=1, attributes=("town",), estimate=0.02, stderr=0.01, low=0.0, high=0.045
-        ),
+    figures = ("estimate", "stderr", "low", "high")
+    errors = tuple(
+        CertifiedError(**about, **dict(zip(figures, numbers, strict=True)))
+        for about, numbers in (
+            ({"what": "mean", "order": 2, "sets": 3, "asked": 3}, (0.123, 0.004, 0.111, 0.135)),
+            ({"what": "mean", "order": 3, "sets": 50, "asked": 1234}, (0.2, 0.1, 0.1, 0.3)),
+            ({"what": "column", "order": 1, "attributes": ("town",)}, (0.02, 0.01, 0.0, 0.045)),
+        )
     )
-    found = Certificate(
-        share=0.03, confidence=0.95, errors=errors, criteria=("mean2 <= 0.2",), tries=3, tried=2
-    )
+    tries = {"criteria": ("mean2 <= 0.2",), "tries": 3, "tried": 2}
+    found = Certificate(share=0.03, confidence=0.95, errors=errors, **tries)
     page = check_page(page_of(made, made.manifest.model_copy(update={"certificate": found})))
     assert any(row[0] == "mean over 50 sets (of 1,234, drawn at random) of 3 columns" for row in page.rows)
     assert ["mean over 3 sets of 2 columns", "0.123", "0.004", "0.111", "0.135"] in page.rows

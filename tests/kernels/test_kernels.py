@@ -20,7 +20,7 @@ from factored_mwem.kernels.dense import FLOOR, marginal_into
 from factored_mwem.kernels.scoring import Coarser, Counts, distances
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel, update
-from factored_mwem.privacy.counts import SCORE_GRID
+from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -200,9 +200,7 @@ def test_rounding_is_to_the_nearest_unit_of_the_grid() -> None:
 def test_one_row_moves_a_distance_by_at_most_one_record(
     shape: tuple[int, ...], marginals: list[tuple[int, ...]]
 ) -> None:
-    """The stated sensitivity, exactly and in integers: SCORE_GRID and not one unit more; and it is reached,
-    so it is not slack.
-    """
+    """The stated sensitivity, in integers: SCORE_GRID, not one unit more; and it is reached."""
     rng = np.random.default_rng(6)
     candidates, reached = candidates_of(shape, marginals), 0
     offsets = candidates.offsets

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.places import Place
+from support.places import Place, frames
 
 from factored_mwem.errors import Busy, Lost
 from factored_mwem.ledger.journal import CODE_BYTES, HEAD, Journal
-from factored_mwem.ledger.opening import open_ledger
+from factored_mwem.ledger.opening import create_ledger, open_ledger
 
 NAME, KEY = "0f" * 16, b"key"
 HEADER = {"entry": "mark"}
@@ -170,3 +171,52 @@ def test_what_is_asked_of_the_server_does_not_depend_on_the_draw(
         "SELECT attstorage FROM pg_attribute WHERE attrelid = 'journals'::regclass AND attname = 'record'"
     )[0]
     assert storage == "e"  # nor is it compressed
+
+
+# --- files alone ---
+
+
+def test_a_file_torn_anywhere_keeps_what_is_whole(tmp_path: Path) -> None:
+    """Cut after every byte, or filled with zeros from there, as after a power cut a file may have its length
+    and not its content: never an error, always a prefix of the records, and the next record follows it.
+    """
+    create_ledger(str(tmp_path / "books"))
+    place = Place(tmp_path / "books")
+    written(place)
+    (path,) = Path(f"{place}.journals").iterdir()
+    data = path.read_bytes()
+
+    def kept() -> list[Any]:
+        journal = opened(place)
+        header = [] if journal.header is None else [journal.header]
+        journal.close()
+        return [*header, *read(place)]
+
+    for cut in range(len(data) + 1):
+        for rest in {b"", bytes(len(data) - cut) if cut >= len(data) - 30 else b""}:
+            path.write_bytes(data[:cut] + rest)
+            found = kept()
+            assert found == [HEADER, *WHOLE][: len(found)]
+            journal = opened(place)
+            journal.append({"i": 9}, np.zeros(0, dtype=np.int64))
+            journal.close()
+            assert kept() == [*found, (9, []) if found else {"i": 9}]
+    assert found == [HEADER, *WHOLE]
+
+
+def test_any_damage_before_the_last_record_is_seen(tmp_path: Path) -> None:
+    """What follows it was drawn: to cut it off would be to draw it again. Of another key there is nothing."""
+    create_ledger(str(tmp_path / "books"))
+    place = Place(tmp_path / "books")
+    written(place)
+    other = opened(place, b"other")
+    assert other.header is None and other.replay() is None
+    other.close()
+    (path,) = Path(f"{place}.journals").iterdir()
+    data = path.read_bytes()
+    for at in range(0, frames(data)[-1], 7):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(Lost, match="damaged"):
+            opened(place)

@@ -4,8 +4,10 @@ nothing is touched.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +16,64 @@ from support.commands import JOB, Fmwem
 from support.fakes import FakeNoise
 from support.runs import DOMAIN, died, go, table
 
-from factored_mwem import crashpoints as faults
 from factored_mwem import release
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli.console import books_text
 from factored_mwem.errors import InputError, RolledBack
+from factored_mwem.files import crashpoints as faults
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import HEAD, MAGIC
 from factored_mwem.ledger.journal_folder import JournalFile, JournalFolder
-from factored_mwem.ledger.journals import unknown
 from factored_mwem.ledger.report import books as show
-from factored_mwem.pipeline.manifest_check import check_books
+from factored_mwem.pipeline.record.manifest_check import check_books
 
 
 def everything(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def put_back(books: Path, **choices: Any) -> None:
-    """The ledger as it was before a run that drew noise and died."""
+@contextlib.contextmanager
+def put_back(books: Path) -> Iterator[None]:
+    """What is done inside is done by another copy: the ledger is as it was before, its journals are not."""
     shutil.copy(books, books.with_name("copy"))
-    died(books, "before draw", 3, **choices)
+    yield
     os.replace(books.with_name("copy"), books)
 
 
+@pytest.fixture
+def older(books: Path) -> dict[str, bytes]:
+    """All there is beside the ledger as it was before a run that drew noise and died."""
+    with put_back(books):
+        died(books, "before draw", 3)
+    return everything(books.parent)
+
+
 @pytest.mark.parametrize("run_id", ["r", "another"])
-def test_a_ledger_older_than_its_journals_is_refused(books: Path, run_id: str) -> None:
-    """The same id would empty the journal that holds the paid draws, and draw again; any other would spend
-    what is spent.
-    """
-    put_back(books)
-    before, noise = everything(books.parent), FakeNoise()
+def test_a_ledger_older_than_its_journals_is_refused(
+    books: Path, older: dict[str, bytes], run_id: str
+) -> None:
+    """The same id would draw again what was paid; any other would spend what is spent."""
+    noise = FakeNoise()
     for _ in range(2):
         with pytest.raises(RolledBack, match="older than its journals") as refused:
             go(books, noise=noise, run_id=run_id)
         assert refused.value.exit_code == 2 and not refused.value.retryable and not refused.value.budget_spent
     assert "\n" not in str(refused.value) and "put the newest copy back" in str(refused.value)
-    assert noise.calls == [] and everything(books.parent) == before
+    assert noise.calls == [] and everything(books.parent) == older
 
 
 def test_show_says_that_something_is_missing(books: Path) -> None:
     assert "older" not in books_text(shown := show(books)) and not shown["older_than_its_journals"]
-    put_back(books)
+    with put_back(books):
+        died(books, "before draw", 3)
     assert "older than its journals" in books_text(shown := show(books)) and shown["older_than_its_journals"]
 
 
 def test_neither_a_run_without_an_id_nor_another_dataset_gets_past(books: Path) -> None:
     LedgerFile(books).add("u", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
-    put_back(books)
+    with put_back(books):
+        died(books, "before draw", 3)
     before = everything(books.parent)
     for dataset in ("t", "u"):
         with pytest.raises(RolledBack):
@@ -71,69 +82,47 @@ def test_neither_a_run_without_an_id_nor_another_dataset_gets_past(books: Path) 
 
 
 def test_the_newest_copy_ends_the_refusal(books: Path) -> None:
-    shutil.copy(books, books.with_name("old"))
-    drawn = died(books, "before draw", 3)
-    shutil.copy(books, books.with_name("new"))
-    shutil.copy(books.with_name("old"), books)
+    with put_back(books):
+        drawn = died(books, "before draw", 3)
+        shutil.copy(books, books.with_name("new"))
     with pytest.raises(RolledBack):
         go(books)
-    shutil.copy(books.with_name("new"), books)
+    os.replace(books.with_name("new"), books)
     assert go(books)[1].resumed == len(drawn.calls)
 
 
-def test_the_command_says_so_in_one_line(command_books: Path, fmwem: Fmwem) -> None:
-    shutil.copy(command_books, command_books.with_name("copy"))
-    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
-    os.replace(command_books.with_name("copy"), command_books)
+def test_commands_say_so_in_one_line(command_books: Path, fmwem: Fmwem) -> None:
+    """A run under the same id, another or none; and no dataset is added to an old copy."""
+    with put_back(command_books):
+        assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
     before = everything(command_books.parent)
     for run_id in (["--run-id", "a"], ["--run-id", "b"], []):
         refused = fmwem(*JOB, "--epsilon", 0.4, *run_id, "-o", "again.parquet", "--json")
         assert (refused.code, refused.facts["budget_spent"], refused.facts["retryable"]) == (2, False, False)
         assert "older than its journals" in refused.facts["error"] and refused.err.count("\n") == 1
+    refused = fmwem("ledger", "add", "books", "--dataset", "more", "--epsilon", 1)
+    assert refused.code == 2 and "older than its journals" in refused.err
     assert everything(command_books.parent) == before
 
 
-def test_no_dataset_is_added_to_an_old_copy(command_books: Path, fmwem: Fmwem) -> None:
-    shutil.copy(command_books, command_books.with_name("copy"))
-    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
-    os.replace(command_books.with_name("copy"), command_books)
-    before = everything(command_books.parent)
-    refused = fmwem("ledger", "add", "books", "--dataset", "more", "--epsilon", 1)
-    assert (
-        refused.code == 2
-        and "older than its journals" in refused.err
-        and everything(command_books.parent) == before
-    )
-
-
-@pytest.mark.parametrize("point", ["before reserve", "after reserve", "before commit"])
+@pytest.mark.parametrize("point", ["before reserve", "after reserve", "before commit", "half journalled"])
 def test_a_journal_without_a_draw_is_no_proof(books: Path, point: str) -> None:
-    """A run that died between its journal and its entry has drawn nothing."""
-    shutil.copy(books, books.with_name("copy"))
-    died(books, point, 1) if point != "before commit" else _killed_at_commit(books)
-    os.replace(books.with_name("copy"), books)
-    (journal,) = Path(f"{books}.journals").iterdir()
-    assert journal.stat().st_size > 0 and unknown(LedgerFile(books)) == []
-    go(books)
+    """Nothing was drawn between a journal and its entry; nobody knows of a record that is not whole."""
 
-
-def _killed_at_commit(books: Path) -> None:
-    def hook(point: str) -> None:
-        if point == "before commit":
+    def killed(reached: str) -> None:
+        if reached == "before commit":
             faults.hook = lambda _: None
             raise KeyboardInterrupt
 
-    faults.hook = hook
-    with pytest.raises(KeyboardInterrupt):
-        go(books)
-
-
-def test_a_torn_first_draw_is_no_proof(books: Path) -> None:
-    """Nobody has seen a draw whose record is not whole."""
-    shutil.copy(books, books.with_name("copy"))
-    died(books, "half journalled", 2)
-    os.replace(books.with_name("copy"), books)
-    assert unknown(LedgerFile(books)) == []
+    with put_back(books):
+        if point == "before commit":
+            faults.hook = killed
+            with pytest.raises(KeyboardInterrupt):
+                go(books)
+        else:
+            died(books, point, 2 if point == "half journalled" else 1)
+    (journal,) = Path(f"{books}.journals").iterdir()
+    assert journal.stat().st_size > 0 and LedgerFile(books).unknown_journals() == []
     go(books)
 
 
@@ -160,49 +149,42 @@ def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.Monk
 def test_books_that_were_read_first_would_be_a_false_alarm(
     books: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other way round, the run beside this one would look like a ledger put back: what the order of
-    reading is for.
-    """
+    """The other way round, the run beside this one would look like a ledger put back."""
     known = LedgerFile(books).marks()
     died(books, "before draw", 3)
     monkeypatch.setattr(LedgerFile, "marks", lambda self: known)
-    assert len(unknown(LedgerFile(books))) == 1
+    assert len(LedgerFile(books).unknown_journals()) == 1
 
 
-def test_a_ledger_put_back_while_a_run_begins_is_seen(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_put_back_while_a_run_begins_is_seen(
+    books: Path, older: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between the look at all journals and the lock on this run's own: its draws are not forgotten either."""
-    put_back(books)
-    before = everything(books.parent)
-    monkeypatch.setattr("factored_mwem.ledger.run.refuse_older", lambda file: None)
+    monkeypatch.setattr(LedgerFile, "refuse_older", lambda file: None)
     with pytest.raises(RolledBack):
         go(books)
-    assert everything(books.parent) == before
+    assert everything(books.parent) == older
 
 
 def test_journals_of_another_ledger_prove_nothing(books: Path, tmp_path: Path) -> None:
     died(books, "before draw", 3)
     LedgerFile.create(tmp_path / "new").add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     os.replace(tmp_path / "new", books)
-    assert unknown(LedgerFile(books)) == []
+    assert LedgerFile(books).unknown_journals() == []
 
 
 @pytest.mark.parametrize("size", [0, 3, 100, 2**40])
 def test_what_is_no_journal_is_passed_over(books: Path, size: int) -> None:
+    """And a length that a disk made up takes no memory."""
     folder = Path(f"{books}.journals")
     folder.mkdir()
     (folder / f"{'a' * 32}.journal").mkdir()
     os.mkfifo(folder / f"{'b' * 32}.journal")
     with open(folder / f"{'c' * 32}.journal", "wb") as file:
         file.truncate(size)
-    assert unknown(LedgerFile(books)) == []
-
-
-def test_a_length_that_a_disk_made_up_takes_no_memory(books: Path) -> None:
-    folder = Path(f"{books}.journals")
-    folder.mkdir()
-    for name, length in (("a", 2**40), ("b", 2**64 - 1)):
+    for name, length in (("d", 2**40), ("e", 2**64 - 1)):
         (folder / f"{name * 32}.journal").write_bytes(HEAD.pack(MAGIC, 0, length) + bytes(50))
-    assert unknown(LedgerFile(books)) == []
+    assert LedgerFile(books).unknown_journals() == []
 
 
 def test_only_the_start_of_a_journal_is_read(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +194,7 @@ def test_only_the_start_of_a_journal_is_read(books: Path, monkeypatch: pytest.Mo
     with open(path, "r+b") as file:
         file.truncate(2**40)
     monkeypatch.setattr(LedgerFile, "marks", lambda self: set())
-    assert unknown(LedgerFile(books)) == [path.name]
+    assert LedgerFile(books).unknown_journals() == [path.name]
 
 
 STRAY = [
@@ -236,11 +218,8 @@ def stray(books: Path) -> Path:
 
 def test_a_file_of_another_name_is_no_journal(books: Path) -> None:
     stray(books)
-    assert (
-        unknown(LedgerFile(books)) == []
-        and not show(books)["older_than_its_journals"]
-        and check_books(books)["fits"]
-    )
+    assert LedgerFile(books).unknown_journals() == [] and not show(books)["older_than_its_journals"]
+    assert check_books(books)["fits"]
     go(books)
     assert len(list(Path(f"{books}.journals").iterdir())) == len(STRAY) + 1
 
@@ -281,13 +260,8 @@ def test_a_new_ledger_does_not_take_over_the_journals_of_another(command_books: 
     command_books.unlink()
     before = everything(command_books.parent)
     refused = fmwem("ledger", "init", "books")
-    assert (
-        refused.code == 2
-        and "books.journals" in refused.err
-        and "put that ledger back" in refused.err
-        and refused.err.count("\n") == 1
-    )
-    assert everything(command_books.parent) == before
+    assert refused.code == 2 and "books.journals" in refused.err and refused.err.count("\n") == 1
+    assert "put that ledger back" in refused.err and everything(command_books.parent) == before
     for path in Path(f"{command_books}.journals").iterdir():
         path.unlink()
     assert fmwem("ledger", "init", "books").code == 0  # an empty folder holds nothing

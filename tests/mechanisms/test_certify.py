@@ -11,24 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 from support.fakes import FakeNoise
-from support.goodness import exponential, gaussian, laplace, permute_and_flip
-from support.releases import BUDGET, both
+from support.releases import BUDGET, CHOICE_PMF, NOISE_PMF, both
 
 from factored_mwem import Attribute, Domain, InputError, Workload
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.criteria import Criterion
 from factored_mwem.mechanisms import certify as module
-from factored_mwem.mechanisms.certify import Prices, Released, certify, check_certificate, extent_of
+from factored_mwem.mechanisms.certify import (
+    PartPrices,
+    Released,
+    certify,
+    check_certificate,
+    extent_of,
+)
 from factored_mwem.mechanisms.tails import both_within, noise_within, winner_within
 from factored_mwem.privacy.counts import PrivateRows
-from factored_mwem.privacy.distances import SCORE_GRID
+from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
+from factored_mwem.request.policy import Criterion
 from factored_mwem.workload.candidates import Candidates
-
-PMF = {Composition.ZCDP: gaussian, Composition.PURE: laplace}
-CHOICE = {Composition.ZCDP: exponential, Composition.PURE: permute_and_flip}
 
 
 @both
@@ -37,11 +39,11 @@ CHOICE = {Composition.ZCDP: exponential, Composition.PURE: permute_and_flip}
 def test_a_draw_is_within_its_tail(composition: Composition, scale: float, failure: float) -> None:
     within = noise_within(NoiseScale(scale, composition), failure)
     x = np.arange(-2000, 2001)
-    missed = PMF[composition](scale, x)[np.abs(x) > within].sum()
+    missed = NOISE_PMF[composition](scale, x)[np.abs(x) > within].sum()
     assert missed <= failure
     if scale >= 30:  # and not much wider than it must be
         closer = np.abs(x) > 0.9 * within - 2
-        assert PMF[composition](scale, x)[closer].sum() > failure
+        assert NOISE_PMF[composition](scale, x)[closer].sum() > failure
 
 
 @both
@@ -49,7 +51,7 @@ def test_a_draw_is_within_its_tail(composition: Composition, scale: float, failu
 def test_a_mean_of_draws_is_within_its_tail(composition: Composition, draws: int) -> None:
     """The exact distribution of the sum, by convolution."""
     scale, x = 25.0, np.arange(-600, 601)
-    one = PMF[composition](scale, x)
+    one = NOISE_PMF[composition](scale, x)
     total = one
     for _ in range(draws - 1):
         total = np.convolve(total, one)
@@ -60,13 +62,14 @@ def test_a_mean_of_draws_is_within_its_tail(composition: Composition, draws: int
         assert total[np.abs(at) > 0.5 * within].sum() > failure
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("scales", [(40.0, 0.5), (30.0, 6.0), (8.0, 25.0)])
 def test_two_noises_are_within_their_tail(composition: Composition, scales: tuple[float, float]) -> None:
     """The exact distribution of |X| + |Y|, X in hundredths of a unit."""
     one, other = scales
     x, y = np.arange(-60_000, 60_001), np.arange(-500, 501)
-    mass_x, mass_y = PMF[composition](one * 100, x), PMF[composition](other, y)
+    mass_x, mass_y = NOISE_PMF[composition](one * 100, x), NOISE_PMF[composition](other, y)
     for failure in (0.05, 1e-3):
         noises = NoiseScale(one, composition), 1, NoiseScale(other, composition)
         for share, holds in ((1.0, True), (0.6, False)):
@@ -80,7 +83,7 @@ def test_a_winner_is_within_its_tail(composition: Composition) -> None:
     rng = np.random.default_rng(3)
     for size in (1, 2, 6):
         scores, scale = rng.integers(0, 80, size), 7.0
-        chance = CHOICE[composition](scale, scores)
+        chance = CHOICE_PMF[composition](scale, scores)
         for failure in (0.5, 0.05, 1e-3):
             below = scores.max() - scores > winner_within(scale, failure, size)
             assert chance[below].sum() <= failure
@@ -103,7 +106,7 @@ def test_prices_are_all_of_the_cost(unit: Unit, composition: Composition) -> Non
     cost = Fraction(1, 7)
     for workload in (1, 2, 3):
         extent = extent_of(Workload.marginals(workload).candidates(DOMAIN), 1e9)
-        prices = Prices.of(cost, extent, unit, composition)
+        prices = PartPrices.of(cost, extent, unit, composition)
         assert sum(prices.parts) == cost
         assert (prices.total == 0) == unit.total_is_public
         assert [*prices.means] == list(range(2, workload + 1)) and bool(prices.worst) == (workload > 1)
@@ -182,7 +185,7 @@ def check_bounds(unit: Unit, composition: Composition, workload: int) -> None:
         if trial % 3 == 0:
             theirs = [column[: max(n // 2, 1)] for column in ours]
         ledger = Accountant(BUDGET[composition].part(Fraction(int(rng.integers(1, 300)), 1000)))
-        families = len(Prices.of(ledger.left, extent, unit, composition).parts) + 1
+        families = len(PartPrices.of(ledger.left, extent, unit, composition).parts) + 1
         session = Session(ledger, unit, Corner(composition, rng, families), PrivateRows.coded(ours, DOMAIN))
         found = certify(session, extent, released(theirs, extent.candidates), FAILURE)
         assert ledger.spent <= ledger.budget.amount
@@ -214,23 +217,16 @@ def test_bounds_hold_for_every_noise_within_its_tails(
     check_bounds(unit, composition, workload)
 
 
-def test_with_half_the_tails_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(*given: Any) -> float:
-        return both_within(*given) / 2
-
-    monkeypatch.setattr(module, "both_within", half)
-    with pytest.raises(AssertionError):
-        check_bounds(Unit(), Composition.ZCDP, 3)
-
-
-@pytest.mark.parametrize("forgotten", ["winner_within", "off"])
-def test_a_part_that_is_left_out_is_missed(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The winner's distance to the best; the number of rows, which is not known exactly."""
-    if forgotten == "winner_within":
-        monkeypatch.setattr(module, "winner_within", lambda *_: 0.0)
-    else:
-        total: Callable[..., Any] = module._total
-        monkeypatch.setattr(module, "_total", lambda *given: module._Total(total(*given).records))
+@pytest.mark.parametrize("wrong", ["half the tails", "winner", "total"])
+def test_bounds_that_are_too_close_are_missed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: half of each tail; no distance of the winner to the best; the number of rows as known."""
+    total: Callable[..., Any] = module._total
+    name, planted = {
+        "half the tails": ("both_within", lambda *given: both_within(*given) / 2),
+        "winner": ("winner_within", lambda *_: 0.0),
+        "total": ("_total", lambda *given: module._Total(total(*given).records)),
+    }[wrong]
+    monkeypatch.setattr(module, name, planted)
     with pytest.raises(AssertionError):
         check_bounds(Unit(), Composition.ZCDP, 3)
 

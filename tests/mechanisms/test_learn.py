@@ -20,22 +20,23 @@ from support.fakes import FakeNoise
 from support.rows import codes_in
 
 from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.backends.codes import encode_table
-from factored_mwem.backends.source import Local, open_source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
-from factored_mwem.mechanisms import settle as settling
+from factored_mwem.mechanisms import prune as pruning
 from factored_mwem.mechanisms.first_domain import First
-from factored_mwem.mechanisms.learn import Learnt, learn
-from factored_mwem.mechanisms.settle import Settled
-from factored_mwem.policy import Policy
-from factored_mwem.privacy.discover import INEXACT, Found
+from factored_mwem.mechanisms.learn import Learning, learn
+from factored_mwem.mechanisms.prune import Pruned
+from factored_mwem.privacy.discover import INEXACT, FoundColumn
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.codec import fit_columns
-from factored_mwem.tables.decode import own_type
-from factored_mwem.tables.kinds import MAX_DECIMALS
-from factored_mwem.tables.source import Table, open_table
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.source import Local
+from factored_mwem.tables.codes.codec import fit_columns
+from factored_mwem.tables.codes.decode import own_type
+from factored_mwem.tables.codes.kinds import MAX_DECIMALS
+from factored_mwem.tables.inputs.source import Table, open_table
 
 DAY = datetime.date(2019, 12, 25)
 
@@ -69,7 +70,7 @@ def _column(kind: str, rng: np.random.Generator, rows: int) -> pa.Array:
 KINDS = ["number", "narrow", "integer", "second", "decimals", "date", "minute", "code", "mixed"]
 
 
-def learnt(table: pa.Table, noise: Any, epsilon: float) -> tuple[Learnt, Table]:
+def learnt(table: pa.Table, noise: Any, epsilon: float) -> tuple[Learning, Table]:
     policy, source = Policy.of(epsilon=epsilon), Local(open_table(table))
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
     with mock.patch.object(learning, "HOPELESS", 2.0):  # no table is too small here
@@ -89,7 +90,7 @@ def drawn(rng: np.random.Generator, sure: bool) -> FakeNoise:
     return FakeNoise(offset=noisy, kept=kept)
 
 
-def both(made: Learnt, table: Table) -> tuple[list[int], list[int]]:
+def both(made: Learning, table: Table) -> tuple[list[int], list[int]]:
     """The codes of the first column, as recoded and as the settled domain encodes them."""
     return codes_in(made.session.rows)[0].tolist(), encode_table(made.domain, table).columns[0].tolist()
 
@@ -103,7 +104,7 @@ def finer(column: pa.ChunkedArray) -> int:
     return sum(number != round(number, MAX_DECIMALS) for number in numbers)
 
 
-def differing(made: Learnt, table: Table) -> list[str]:
+def differing(made: Learning, table: Table) -> list[str]:
     """The attributes whose recoded rows are not what the settled domain encodes."""
     ours, theirs = codes_in(made.session.rows), encode_table(made.domain, table).columns
     return [
@@ -120,6 +121,7 @@ tables = given(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @example(kind="number", seed=460, rows=60, epsilon=30.0, sure=False)
 @tables
@@ -137,6 +139,7 @@ def test_recoded_rows_are_the_rows_of_the_settled_domain(
     fit_columns(made.domain, source, None)  # a domain that the columns' types can hold
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @example(kind="number", seed=322, rows=60, epsilon=30.0, sure=False)
 @tables
@@ -148,11 +151,11 @@ def test_noisy_counts_stay_with_the_codes_that_they_count(
     """
     rng, steps = np.random.default_rng(seed), []
 
-    def watched(first: First, noisy: np.ndarray, stddev: float) -> Settled:
-        steps.append((noisy, settling.settle(first, noisy, stddev)))
+    def watched(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
+        steps.append((noisy, pruning.prune_domain(first, noisy, stddev)))
         return steps[-1][1]
 
-    with mock.patch.object(learning, "settle", watched):
+    with mock.patch.object(learning, "prune_domain", watched):
         table = pa.table({"x": _column(kind, rng, rows), "known": np.zeros(rows, bool)})
         made, _ = learnt(table, drawn(rng, True), epsilon)
     attribute, measured, (noisy, settled) = made.domain["x"], made.measured[0], steps[0]
@@ -164,17 +167,17 @@ def test_noisy_counts_stay_with_the_codes_that_they_count(
     cut_off = max(INEXACT * rows, finer(table["x"]) if attribute.type == "number" else 0)
     assert np.abs(measured.noisy - true)[same].max(initial=0) <= cut_off
     assert (measured.noisy <= true + cut_off).all()
-    assert noisy[~settled.kept].max(initial=0) <= settling.CLEAR * measured.stddev  # nothing that is there
+    assert noisy[~settled.kept].max(initial=0) <= pruning.CLEAR * measured.stddev  # nothing that is there
 
 
 def test_a_special_value_in_the_middle_of_a_bin_does_not_stand_for_it() -> None:
     """Seen to fail: all rows between 0 and 1 became 0.5."""
-    found = Found(pa.field("x", pa.float64()), "number", 900, 900, values={0.5: 300}, stddev=1.0)
+    found = FoundColumn(pa.field("x", pa.float64()), "number", 900, 900, values={0.5: 300}, stddev=1.0)
     found = replace(found, edges=np.array([0.0, 1.0, 2.0]), noisy=np.array([300, 300]), cell_stddev=1.0)
     edges, special = np.array([0.0, 1.0, 2.0]), np.array([0.5])
     facts = {"name": "x", "type": "number", "edges": (0.0, 1.0, 2.0), "specialValues": (0.5,)}
     first = First(found, Attribute.model_validate(facts), edges, special)
-    made = settling.settle(first, np.array([300, 300, 300, 0]), 1.0)
+    made = pruning.prune_domain(first, np.array([300, 300, 300, 0]), 1.0)
     assert made.codes[:3].tolist() == [0, 1, 2]
     assert made.noisy.tolist() == [300, 300, 300]
 
@@ -183,13 +186,13 @@ def test_the_check_sees_rows_that_are_recoded_otherwise(monkeypatch: pytest.Monk
     """Planted: the first code's rows go where the second's do."""
     table = pa.table({"x": [0] * 500 + [7] * 500 + [9] * 300})
     assert not differing(*learnt(table, FakeNoise(), 1.0))
-    honest = settling._recoded
+    honest = pruning._recoded
 
     def wrong(first: First, attribute: Any) -> tuple[np.ndarray, np.ndarray]:
         codes, kept = honest(first, attribute)
         return np.where(codes == 0, 1, codes), kept
 
-    monkeypatch.setattr(settling, "_recoded", wrong)
+    monkeypatch.setattr(pruning, "_recoded", wrong)
     assert differing(*learnt(table, FakeNoise(), 1.0)) == ["x"]
 
 

@@ -11,8 +11,8 @@ import pytest
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import ResourceError
 from factored_mwem.mechanisms import limits as module
-from factored_mwem.mechanisms.limits import Limits, Machine, limits_of, run_steps, seconds_a_step
-from factored_mwem.policy import Policy
+from factored_mwem.mechanisms.limits import Machine, RunLimits, limits_of, run_steps, seconds_a_step
+from factored_mwem.request.policy import Policy
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -26,7 +26,7 @@ def candidates_of(shape: tuple[int, ...], order: int = 2) -> Candidates:
 SMALL = candidates_of((10,) * 12)
 
 
-def limits_for(candidates: Candidates, policy: Policy, memory: float = 1e12, step: float = 1e-9) -> Limits:
+def limits_for(candidates: Candidates, policy: Policy, memory: float = 1e12, step: float = 1e-9) -> RunLimits:
     return limits_of(candidates, policy, Machine(memory, step))
 
 
@@ -44,36 +44,30 @@ def test_what_a_user_says_holds(rounds: int | None) -> None:
 
 
 def test_less_memory_means_fewer_cells_until_the_attributes_do_not_fit() -> None:
-    """The policy's number comes before the machine's; below what the attributes alone take, a refusal with
-    both numbers in it.
-    """
+    """The policy's number comes before the machine's; below the attributes' own need, a refusal."""
     cells = [
         limits_for(SMALL, Policy.of(max_memory=memory), 1e3).cells
         for memory in (10**12, 10**9, 2 * 10**8, 10**8, 91 * 10**6)
     ]
     assert cells == sorted(cells, reverse=True) and cells[0] > cells[-1] >= 120
     assert limits_for(SMALL, Policy.of(), 1e8) == limits_for(SMALL, Policy.of(max_memory=10**8), 1e12)
-    with pytest.raises(
-        ResourceError,
-        match=r"12 attributes with 120 codes and 78 candidate marginals need .* raise --max-memory",
-    ):
+    words = r"12 attributes with 120 codes and 78 candidate marginals need .* raise --max-memory"
+    with pytest.raises(ResourceError, match=words):
         limits_for(SMALL, Policy.of(max_memory=10**7), 1e12)
 
 
 def test_attributes_that_do_not_fit_the_cells_are_refused() -> None:
-    with pytest.raises(ResourceError, match=r"attribute 'a1' has 50 codes, more than --max-cells 49"):
-        limits_for(candidates_of((3, 50)), Policy.of(max_cells=49), 1e12)
-    with pytest.raises(
-        ResourceError, match=r"the attributes have 53 codes together, more than --max-cells 52"
+    for cells, words in (
+        (49, "attribute 'a1' has 50 codes, more than --max-cells 49"),
+        (52, "the attributes have 53 codes together, more than --max-cells 52"),
     ):
-        limits_for(candidates_of((3, 50)), Policy.of(max_cells=52), 1e12)
+        with pytest.raises(ResourceError, match=words):
+            limits_for(candidates_of((3, 50)), Policy.of(max_cells=cells), 1e12)
     assert limits_for(candidates_of((3, 50)), Policy.of(max_cells=53), 1e12).cells == 53
 
 
 def test_less_time_means_fewer_cells_and_then_fewer_rounds() -> None:
-    """On a machine of a known speed: what is predicted fits the time, as long as a single round on the least
-    cells does.
-    """
+    """What is predicted fits the time, as long as a single round on the least cells does."""
     found = [limits_for(SMALL, Policy.of(time_budget=t), 1e12) for t in (1e6, 100.0, 20.0, 5.0, 2.5, 1.0)]
     for more, less in itertools.pairwise(found):
         assert less.cells <= more.cells and less.rounds <= more.rounds

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from replay.data import expand_counts
+from support.asked import request_of
+from support.fakes import FakeNoise
 from support.marks import others_slow
 from support.naive import (
     Blocks,
@@ -37,15 +39,13 @@ from factored_mwem.mechanisms import mwem
 from factored_mwem.mechanisms.eligible import UnmeasuredMarginals
 from factored_mwem.mechanisms.mwem import DenseFit
 from factored_mwem.mechanisms.plan import Plan
-from factored_mwem.mechanisms.result import Progress
-from factored_mwem.mechanisms.schedule import Schedule
-from factored_mwem.mechanisms.total import Total
+from factored_mwem.mechanisms.result import Total
+from factored_mwem.mechanisms.rounds import Progress, Schedule
 from factored_mwem.model.dense import Factor, ProductModel, update
 from factored_mwem.model.estimation import estimate_total, from_histogram, nearest_counts
-from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
-from factored_mwem.request import Request
+from factored_mwem.request.policy import Policy
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -53,10 +53,8 @@ SHIPPED = Path(__file__).parents[2] / "datasets"
 SMALL = [(2, 2, 2), (2, 3, 2), (3, 1, 4), (2, 2, 2, 2), (1, 2, 3, 2), (2, 3, 2, 2, 2), (6,), (1,), (3, 3)]
 
 
-class Fake:
-    """Noise that a test knows: the largest score wins; measurement i gets the i-th draw of a seeded
-    generator, or `adds` on every cell.
-    """
+class Fake(FakeNoise):
+    """Measurement i gets the i-th draw of a seeded generator, or `adds` on every cell; see `drawn`."""
 
     def __init__(
         self,
@@ -66,27 +64,16 @@ class Fake:
         width: int = 3,
         adds: int | None = None,
     ) -> None:
-        self.composition, self.adds, self.width = composition, adds, width
-        self.rng = np.random.default_rng(seed)
+        super().__init__(composition, offset=self.noisy)
+        self.rng, self.width, self.adds = np.random.default_rng(seed), width, adds
         self.drawn: list[list[int]] = []
-        self.offered: list[int] = []
 
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        self.offered.append(len(scores))
-        return int(np.argmax(scores))
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        # Drawn at full length, so that draw i is the same whatever was measured before.
-        noise = (
-            self.rng.integers(-self.width, self.width + 1, size=4096)[: len(values)]
-            if self.adds is None
-            else np.full(len(values), self.adds)
-        )
+    def noisy(self, values: np.ndarray, scale: float) -> np.ndarray:
+        # at full length, so that draw i is the same whatever was measured before
+        drawn = self.rng.integers(-self.width, self.width + 1, size=4096)[: len(values)]
+        noise = drawn if self.adds is None else np.full(len(values), self.adds)
         self.drawn.append(noise.tolist())
         return values + noise
-
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        raise AssertionError("the loop has no use for thresholds")
 
 
 def domain_of(shape: tuple[int, ...]) -> Domain:
@@ -123,15 +110,13 @@ def run(
     fake: Fake | None = None, known: bool = True,
     epsilon: float = 1.0, delta: float = 1e-9, **choices: object,
 ) -> tuple[DenseFit, Session, list[Progress]]:  # fmt: skip
-    """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known`
-    is off.
-    """
+    """One run of the loop, with noise that a test knows; the number of rows is public if `known`."""
     policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
     candidates = Workload.marginals(order).candidates(domain_of(shape))
     candidates = candidates.keep(candidates.cells <= policy.cells)
     session, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
     session = replace(session, _rows=sealed(rows, candidates))
-    request = Request(None, Workload.marginals(order), policy, candidates.domain, None, None, None)  # type: ignore[arg-type]
+    request = request_of(None, Workload.marginals(order), policy, candidates.domain)  # type: ignore[arg-type]
     plan = Plan(request, candidates.domain, None, candidates)  # type: ignore[arg-type]
     fits: list[DenseFit] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -200,9 +185,7 @@ def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], repla
 
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_on_different_components_commute(seed: int) -> None:
-    """The dense oracle replays everything, in another order: what lies in different components does not see
-    the difference.
-    """
+    """The dense oracle replays everything, in another order: components do not see the difference."""
     rng = np.random.default_rng(seed)
     shape, n = (2, 3, 2, 2, 3), 100
     left = [
@@ -231,30 +214,17 @@ def test_steps_on_different_components_commute(seed: int) -> None:
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("components", ["grow", "one"])
 def test_the_loop_is_figure_1(shape: tuple[int, ...], replay: bool, order: int, components: str) -> None:
-    """Selection, measurement and update together: the marginals chosen and every answer are those of the
-    oracle's own loop.
-    """
-    rows, rounds = draw_rows(shape, 997, len(shape) * 10 + order), 3
-    fake = Fake(seed=order)
-    fit, _, _ = run(
-        rows,
-        shape,
-        order,
-        fake=fake,
-        rounds=rounds,
-        initial="none",
-        components=components,
-        replay=replay,
-        epsilon=5.0,
-    )
-    drawn = [m.scale.value * math.sqrt(2 / math.pi) for m in fit.measurements]
+    """The marginals chosen and every answer are those of the oracle's own loop."""
+    rows, fake = draw_rows(shape, 997, len(shape) * 10 + order), Fake(seed=order)
+    choices = {"rounds": 3, "initial": "none", "components": components, "replay": replay}
+    fit, _, _ = run(rows, shape, order, fake=fake, epsilon=5.0, **choices)
     chosen, iterates = history(
         rows,
         shape,
         sorted(closure(itertools.combinations(range(len(shape)), order))),
         lambda i, _: fake.drawn[i],
-        rounds=rounds,
-        penalty=drawn,
+        rounds=3,
+        penalty=[m.scale.value * math.sqrt(2 / math.pi) for m in fit.measurements],
         sweeps=100 if replay else 1,
         forced=components == "one",
     )
@@ -262,34 +232,32 @@ def test_the_loop_is_figure_1(shape: tuple[int, ...], replay: bool, order: int, 
     assert_same(fit.model, iterates[-1], tolerance=1e-11)
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 2), (2, 2, 2, 3), (2, 2, 2, 2, 2), (4, 3, 3, 2)], ids=str)
-@pytest.mark.parametrize("order", [2, 3])
-@pytest.mark.parametrize("seed", others_slow(range(3), lambda seed: seed == 0))
-def test_hardts_property(shape: tuple[int, ...], order: int, seed: int) -> None:
+STEPS = itertools.product([(2, 3, 2), (2, 2, 2, 3), (2, 2, 2, 2, 2), (4, 3, 3, 2)], [2, 3], [False], range(3))
+REPLAYS = itertools.product([(3, 2, 4)], [2], [True], range(3))
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "replay", "seed"),
+    others_slow([*STEPS, *REPLAYS], lambda case: case[2] or case[3] == 0),
+    ids=str,
+)
+def test_hardts_property(shape: tuple[int, ...], order: int, replay: bool, seed: int) -> None:
     """Growing components and one component forced on everything live the same history: same choices, same
     answers to every marginal.
 
     Exact where a round is one step of the paper's update with n known and nothing measured before the first
-    round: a step on a component of a product leaves the others alone. (A replay steps on what it replays, and
-    one component replays more; see the next test.)
+    round: a step on a component of a product leaves the others alone. A replay steps on what it replays, and
+    one component replays more; but of three attributes any two pairs share one, so that from the second round
+    on both replay the same measurements.
     """
-    rows = draw_rows(shape, 997, seed)
-    histories = [
-        run(
-            rows,
-            shape,
-            order,
-            fake=Fake(seed=seed),
-            rounds=6,
-            initial="none",
-            replay=False,
-            components=components,
-        )[0]
+    rows, rounds = draw_rows(shape, 997, seed), 5 if replay else 6
+    choices = {"rounds": rounds, "initial": "none", "replay": replay}
+    grown, forced = (
+        run(rows, shape, order, fake=Fake(seed=seed), components=components, **choices)[0]
         for components in ("grow", "one")
-    ]
-    grown, forced = histories
+    )
     assert [m.positions for m in grown.measurements] == [m.positions for m in forced.measurements]
-    assert len(grown.measurements) == 6
+    assert len(grown.measurements) == rounds and len(grown.measurements[0].positions) > replay
     for size in range(1, len(shape) + 1):
         for positions in itertools.combinations(range(len(shape)), size):
             np.testing.assert_allclose(
@@ -297,36 +265,11 @@ def test_hardts_property(shape: tuple[int, ...], order: int, seed: int) -> None:
             )
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_hardts_property_with_replay_where_one_component_holds_all(seed: int) -> None:
-    """Of three attributes any two pairs share one: from the second round on both modes replay the same
-    measurements.
-    """
-    rows = draw_rows((3, 2, 4), 997, seed)
-    grown, forced = (
-        run(
-            rows,
-            (3, 2, 4),
-            2,
-            fake=Fake(seed=seed),
-            rounds=5,
-            initial="none",
-            components=components,
-        )[0]
-        for components in ("grow", "one")
-    )
-    assert [len(m.positions) for m in grown.measurements[:1]] == [2]
-    assert [m.positions for m in grown.measurements] == [m.positions for m in forced.measurements]
-    np.testing.assert_allclose(whole(grown.model), whole(forced.model), rtol=1e-9)
-
-
 # ---- the paper's update, by hand and in the limit (THEORY A.6)
 
 
 def test_the_hand_example() -> None:
-    """B = (3, 1), A = (2, 2), the query (1, 0) answered 3: as a marginal of two cells the step is the same up
-    to a common factor.
-    """
+    """B = (3, 1), A = (2, 2), the query (1, 0) answered 3: the step is the same up to a common factor."""
     factor = Factor.uniform((0,), (2,))
     query = Dense((2,))
     query.reweight((0,), [math.exp(0.125), 1.0])
@@ -398,17 +341,17 @@ def test_every_iterate_is_a_distribution() -> None:
 
 
 def test_a_step_does_not_see_how_cells_are_named() -> None:
-    """Mirror every attribute and the answer is mirrored: the counting query q and its complement 1 - q tell
-    the update the same.
-    """
+    """Mirror every attribute and the answer is mirrored: q and 1 - q tell the update the same."""
     rng = np.random.default_rng(9)
     weights, noisy = rng.dirichlet(np.ones(8)), rng.integers(0, 40, size=4).astype(float)
-    plain = update(Factor((0, 1, 2), (2, 2, 2), weights), [measured((0, 2), noisy.tolist())], 40.0, sweeps=9)
-    mirrored = update(
-        Factor((0, 1, 2), (2, 2, 2), weights[::-1].copy()),
-        [measured((0, 2), noisy[::-1].tolist())],
-        40.0,
-        sweeps=9,
+    plain, mirrored = (
+        update(
+            Factor((0, 1, 2), (2, 2, 2), weights[::step].copy()),
+            [measured((0, 2), noisy[::step].tolist())],
+            40.0,
+            sweeps=9,
+        )
+        for step in (1, -1)
     )
     np.testing.assert_allclose(plain.weights, mirrored.weights[::-1], rtol=1e-12)
 
@@ -427,9 +370,7 @@ ANCHORS = [
 def test_without_noise_the_replay_ends_at_the_maximum_entropy_fit(
     name: str, order: int, anchor: float
 ) -> None:
-    """Relative entropy of the table to the fit of all its marginals of an order: the floor that iterative
-    proportional fitting gives.
-    """
+    """Relative entropy to the fit of all marginals of an order, as iterative proportional fitting has it."""
     domain = Domain.load(SHIPPED / f"{name}.domain.json")
     table = expand_counts(SHIPPED / f"{name}.csv")
     columns = [[a.values.index(v) for v in table[a.name].to_pylist()] for a in domain]
@@ -448,63 +389,34 @@ def test_without_noise_the_replay_ends_at_the_maximum_entropy_fit(
 # ---- the variants
 
 
-def test_without_replay_a_round_is_one_step() -> None:
-    rows, shape = draw_rows((2, 3, 2), 300, 1), (2, 3, 2)
-    fit, _, _ = run(rows, shape, 2, rounds=3, initial="none", replay=False, components="one")
-    oracle = Dense(shape)
-    for m in fit.measurements:
-        oracle.mw_step(m.positions, m.noisy.tolist(), 300)
-    assert_same(fit.model, oracle)
-
-
 @pytest.mark.parametrize("initial", ["none", "one-way", "histogram"])
 @pytest.mark.parametrize("replay", [True, False], ids=["replay", "once"])
 def test_the_average_is_over_the_iterates_before_each_round(initial: str, replay: bool) -> None:
-    """A_0 .. A_{T-1}, without A_T (Figure 1): run T = 1, 2, 3 rounds for the last iterates, and average
-    those.
-    """
+    """A_0 .. A_{T-1}, without A_T (Figure 1): run 1, 2, 3 rounds for the last iterates, and average."""
     rows, shape, rounds = draw_rows((2, 3, 2), 500, 2), (2, 3, 2), 3
 
     def table(iterate: str, t: int) -> Dense:
         # Rounds share the budget, but the noise is drawn by the fake, so the first t rounds of any run agree.
-        choices = {
-            "initial": initial,
-            "replay": replay,
-            "components": "one",
-            "initial_share": 0.2,
-        }
-        fit, _, _ = run(
-            rows, shape, 2, fake=Fake(seed=3), rounds=t, iterate=iterate, epsilon=200.0, **choices
-        )
+        choices = {"initial": initial, "replay": replay, "components": "one", "initial_share": 0.2}
+        choices |= {"rounds": t, "iterate": iterate, "epsilon": 200.0}
+        fit, _, _ = run(rows, shape, 2, fake=Fake(seed=3), **choices)
         return Dense(shape, dict(zip(cells_of(shape), whole(fit.model).tolist(), strict=True)))
 
     lasts = [table("last", t) for t in range(1, rounds + 1)]
     averages = [table("average", t) for t in range(1, rounds + 1)]
     if initial == "none":
-        assert_same(
-            run(rows, shape, 2, rounds=1, initial="none", components="one", iterate="average")[0].model,
-            Dense(shape),
-        )
+        choices = {"initial": "none", "components": "one", "iterate": "average"}
+        assert_same(run(rows, shape, 2, rounds=1, **choices)[0].model, Dense(shape))
     expected = average([averages[0], *lasts[:-1]])  # the average of one round is A_0 itself
     np.testing.assert_allclose(list(averages[-1].shares.values()), list(expected.values()), rtol=1e-11)
     assert l1(list(averages[-1].shares.values()), list(lasts[-1].shares.values())) > 1e-3
 
 
 def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
-    """The paper's start on a small domain: projected to what is feasible, with no cell ruled out; and it
-    leaves less for the rounds.
-    """
+    """The paper's start: projected to what is feasible, no cell ruled out; less is left for the rounds."""
     rows, shape = draw_rows((2, 3, 2), 200, 5), (2, 3, 2)
-    fit, session, _ = run(
-        rows,
-        shape,
-        1,
-        fake=Fake(seed=1, width=20),
-        rounds=1,
-        initial="histogram",
-        components="one",
-        initial_share=0.25,
-    )
+    choices = {"rounds": 1, "initial": "histogram", "components": "one", "initial_share": 0.25}
+    fit, session, _ = run(rows, shape, 1, fake=Fake(seed=1, width=20), **choices)
     whole_domain, one = fit.measurements
     assert whole_domain.positions == (0, 1, 2) and len(one.positions) == 1
     start = from_histogram(Factor.uniform((0, 1, 2), shape), whole_domain.noisy, whole_domain.stddev)
@@ -527,17 +439,8 @@ def test_a_run_spends_the_whole_budget_and_not_more(
 ) -> None:
     """Up to the rounding of scales, which is in favour of privacy; the ledger's sum is exact."""
     rows, shape = draw_rows((2, 3, 2, 2), 400, 6), (2, 3, 2, 2)
-    delta = 1e-9 if composition == "zcdp" else 0.0
-    _, session, _ = run(
-        rows,
-        shape,
-        2,
-        fake=Fake(Composition(composition)),
-        rounds=rounds,
-        initial=initial,
-        known=known,
-        delta=delta,
-    )
+    choices = {"rounds": rounds, "initial": initial, "delta": 1e-9 if composition == "zcdp" else 0.0}
+    _, session, _ = run(rows, shape, 2, fake=Fake(Composition(composition)), known=known, **choices)
     ledger = session.accountant
     assert ledger.spent == sum((e.cost for e in ledger.entries), Fraction(0)) <= ledger.budget.amount
     assert ledger.left < ledger.budget.amount / 10**9
@@ -545,9 +448,7 @@ def test_a_run_spends_the_whole_budget_and_not_more(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -> None:
-    """Signals come from noisy data, so they may be anything: always noise (doubles at each round), never, at
-    random, nan, inf.
-    """
+    """Signals come from noisy data: always noise (which doubles), never, at random, nan, inf."""
     rng = np.random.default_rng(seed)
     signals = {0: lambda: 0.0, 1: lambda: math.inf, 2: lambda: math.nan}.get(
         seed, lambda: float(rng.choice([0.0, 1e9]))
@@ -573,9 +474,7 @@ def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -
 
 @pytest.mark.parametrize("adds", [0, 10**6, -(10**6)])
 def test_an_adaptive_run_ends_well_on_adversarial_measurements(adds: int) -> None:
-    """Pure noise and pure signal, through the ledger itself, which refuses what it cannot pay: no run may end
-    in a refusal.
-    """
+    """Pure noise and pure signal, through a ledger that refuses what it cannot pay: no run is refused."""
     rows, shape = draw_rows((2, 3, 2), 300, 7), (2, 3, 2)
     for known in (True, False):
         _, session, reports = run(
@@ -585,9 +484,7 @@ def test_an_adaptive_run_ends_well_on_adversarial_measurements(adds: int) -> Non
 
 
 def test_an_adaptive_run_doubles_the_price_when_it_sees_only_noise() -> None:
-    """Uniform rows and exact answers: the model is right from the start, so every measurement is followed by
-    one at twice the price.
-    """
+    """Uniform rows, exact answers: after every measurement the next one is at twice the price."""
     shape = (2, 2, 2)
     rows = cells_of(shape) * 50
     _, session, reports = run(rows, shape, 2, fake=Fake(adds=0), rounds="adaptive", initial="none")
@@ -633,67 +530,18 @@ def test_exclusion_is_decided_by_what_was_measured_alone() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_merge_exceeds_the_cap(seed: int) -> None:
-    """Random domains, caps and noise: the cells of every component stay within max_cells at every report, and
-    whatever fits is offered.
-    """
+    """Every component stays within max_cells at every report, and whatever fits is offered."""
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 5, size=6).tolist())
     cap = int(rng.integers(max(shape), 60))
-    fit, _, reports = run(
-        draw_rows(shape, 800, seed),
-        shape,
-        2,
-        fake=Fake(seed=seed, width=40),
-        max_cells=cap,
-        rounds=60,
-        epsilon=20.0,
-    )
+    rows, fake = draw_rows(shape, 800, seed), Fake(seed=seed, width=40)
+    fit, _, reports = run(rows, shape, 2, fake=fake, max_cells=cap, rounds=60, epsilon=20.0)
     assert reports and max(r.largest for r in reports) <= cap
     assert all(math.prod(f.shape) == len(f.weights) <= cap for f in fit.model.components)
     for left, right in itertools.combinations(fit.model.components, 2):
         pairs = [(p, q) for p in left.positions for q in right.positions]
         if len(left.weights) * len(right.weights) <= cap:
             assert all(tuple(sorted(pair)) in {m.positions for m in fit.measurements} for pair in pairs)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("initial", ["none", "one-way"])
-def test_scores_that_were_kept_are_those_of_a_fresh_start(
-    seed: int, initial: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The incremental scores choose what scores made anew every round would: only untouched components'
-    scores are kept.
-
-    The number of rows is estimated here, from wild noise, so some rounds move it and make every score stale.
-    """
-    shape = (2, 3, 2, 2, 3, 2)
-    rows = draw_rows(shape, 3000, seed)
-    choices = {"rounds": 12, "known": False, "epsilon": 30.0, "initial": initial}
-    kept, _, _ = run(rows, shape, 3, fake=Fake(seed=seed, width=900), **choices)
-    monkeypatch.setattr(UnmeasuredMarginals, "stale", lambda self: np.arange(len(self._candidates)))
-    fresh, _, _ = run(rows, shape, 3, fake=Fake(seed=seed, width=900), **choices)
-    assert [m.positions for m in kept.measurements] == [m.positions for m in fresh.measurements]
-    assert np.array_equal(whole(kept.model), whole(fresh.model))
-
-
-def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores compare counts with answers that are scaled to the total: when its estimate moves, none of the
-    kept ones holds.
-    """
-    seen: list[tuple[float, bool, bool]] = []
-    note = UnmeasuredMarginals.measured
-
-    def spy(self: UnmeasuredMarginals, candidate: int, model: ProductModel, *, everything: bool) -> None:
-        note(self, candidate, model, everything=everything)
-        seen.append((model.total, everything, bool(self._stale.all())))
-
-    monkeypatch.setattr(UnmeasuredMarginals, "measured", spy)
-    run(
-        draw_rows((2, 2, 2), 300, 1), (2, 2, 2), 1, fake=Fake(width=50), known=False, initial="none", rounds=3
-    )
-    for before, after in itertools.pairwise([(0.0, False, False), *seen]):
-        assert after[1] == after[2] == (before[0] != after[0])
-    assert seen[0][1] and not all(everything for _, everything, _ in seen)
 
 
 # ---- edges
@@ -709,7 +557,7 @@ def test_k_1_gives_the_whole_budget_to_the_one_way_marginals(known: bool, compon
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 2), (3, 1, 2)], ids=str)
-@pytest.mark.parametrize("n", [1, 50])
+@pytest.mark.parametrize("n", [0, 1, 50])
 @pytest.mark.parametrize(
     "choices",
     [{}, {"initial": "none"}, {"initial": "histogram"}, {"components": "one", "iterate": "average"}],
@@ -719,25 +567,14 @@ def test_k_1_gives_the_whole_budget_to_the_one_way_marginals(known: bool, compon
 def test_small_tables_and_every_order(
     shape: tuple[int, ...], n: int, choices: dict[str, object], known: bool
 ) -> None:
-    """One attribute, one value, one row, k equal to the number of attributes: a distribution comes out, with
-    as many rows as are known.
+    """One attribute, one value, one row or none (a refusal would tell), k equal to the number of attributes:
+    a distribution comes out, with as many rows as are known.
     """
     rows = draw_rows(shape, n, n)
     for order in range(1, len(shape) + 1):
         fit, _, _ = run(rows, shape, order, known=known, **choices)
         assert whole(fit.model).sum() == pytest.approx(1, abs=1e-9) and (whole(fit.model) > 0).all()
-        assert fit.model.total == n if known else fit.model.total >= 1
-
-
-def test_no_row_at_all_is_no_error_where_the_number_is_private() -> None:
-    """A refusal would tell; the model is then one of noise."""
-    fit, _, _ = run([], (2, 3), 2, known=False)
-    assert fit.model.total >= 1 and np.isfinite(whole(fit.model)).all()
-
-
-def test_no_row_at_all_is_no_error_where_the_number_is_public() -> None:
-    fit, _, _ = run([], (2, 3), 2, known=True)
-    assert np.isfinite(whole(fit.model)).all()
+        assert fit.model.total == max(n, 1) if known else fit.model.total >= 1
 
 
 # ---- estimates
@@ -764,9 +601,7 @@ def test_the_total_is_at_least_one_row() -> None:
 
 
 def test_the_total_never_comes_from_the_rows() -> None:
-    """Under add-remove the number of rows is private: with noise of +1,000,000 the model believes the noise,
-    not the table.
-    """
+    """Under add-remove it is private: with noise of +1,000,000 the model believes the noise."""
     fit, _, _ = run(draw_rows((2, 2), 50, 1), (2, 2), 1, fake=Fake(adds=10**6), known=False)
     assert fit.model.total > 900_000
 

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from support.fakes import FakeNoise
+from support.releases import BUDGET, both
 from support.rows import private_counts
+from support.tables import every_unit
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, price
 from factored_mwem.accounting.conversion import Composition
@@ -26,7 +28,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.mechanisms import residuals as residual
 from factored_mwem.mechanisms.residuals import choose_weights, fit, one_shot, worth_one_shot
-from factored_mwem.mechanisms.total import Total
+from factored_mwem.mechanisms.result import Total
 from factored_mwem.privacy import residuals
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.noise import OpenDPNoise
@@ -36,15 +38,9 @@ from factored_mwem.workload.residual_basis import Transform, question
 from factored_mwem.workload.workload import Workload
 
 SHAPES = [(2,), (3,), (1, 2), (2, 2), (2, 3), (2, 1, 5), (3, 3), (2, 2, 2), (3, 2, 2)]
-UNITS = [Unit(relation, k) for relation in Neighbours for k in (1, 3)]
-every_unit = pytest.mark.parametrize("unit", UNITS, ids=lambda u: f"{u.neighbours}-{u.contributions}")
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
-both = pytest.mark.parametrize("composition", list(Composition))
 CHARGE = 0.5
 """Of the entropy in the fits that are compared with a reference."""
-BUDGET = {Composition.ZCDP: Budget.of(1.0, 1e-9), Composition.PURE: Budget.of(1.0, 0.0)}
-
-
 NOISY = partial(Total, stderr=math.inf)
 """A number of rows that was measured."""
 
@@ -64,14 +60,19 @@ def session(composition: Composition, unit: Unit | None = None, noise: object = 
 
 
 def weights_of(shape: Sequence[int], order: int, *, total: bool, seed: int = 3) -> np.ndarray:
-    """Uneven whole weights for every subset of at most `order` attributes; that of no attribute only where
-    the total is asked.
-    """
+    """Uneven whole weights for every subset of at most `order` attributes; of none, if `total`."""
     sizes = [k for k in shape if k > 1]
     weights = np.random.default_rng(seed).integers(1, 6, 2 ** len(sizes))
     weights[np.bitwise_count(np.arange(len(weights))) > order] = 0
     weights[0] *= total
     return weights
+
+
+def asked(
+    door: Session, table: np.ndarray, shape: Sequence[int], order: int, weights: np.ndarray
+) -> Residuals:
+    """All residuals of the table, for all that the session has left."""
+    return measure_residuals(door, sealed(table, shape), shape, order, weights, cost=door.accountant.left)
 
 
 def persons(cells: int, rows: int, least: int) -> np.ndarray:
@@ -88,25 +89,16 @@ def persons(cells: int, rows: int, least: int) -> np.ndarray:
 def kron_answers(
     table: np.ndarray, shape: Sequence[int], composition: Composition, order: int
 ) -> dict[int, np.ndarray]:
-    """The answers of every subset by its definition: the Kronecker product of the questions times the
-    marginal.
-    """
+    """The answers of every subset by definition: the Kronecker product of questions times the marginal."""
     sizes = [k for k in shape if k > 1]
     found = {}
     for mask in range(2 ** len(sizes)):
         inside = [i for i in range(len(sizes)) if mask >> i & 1]
         if len(inside) <= order:
-            marginal = (
-                table.reshape(sizes).sum(axis=tuple(i for i in range(len(sizes)) if i not in inside)).ravel()
-            )
-            found[mask] = (
-                reduce(
-                    np.kron,
-                    [question(sizes[i], gaussian=composition is Composition.ZCDP) for i in inside],
-                    np.ones((1, 1), dtype=np.int64),
-                )
-                @ marginal
-            )
+            others = tuple(i for i in range(len(sizes)) if i not in inside)
+            questions = [question(sizes[i], gaussian=composition is Composition.ZCDP) for i in inside]
+            whole = reduce(np.kron, questions, np.ones((1, 1), dtype=np.int64))
+            found[mask] = whole @ table.reshape(sizes).sum(axis=others).ravel()
     return found
 
 
@@ -128,25 +120,19 @@ def test_answers_are_the_kronecker_products(shape: Sequence[int], composition: C
 
 
 def greatest_change(shape: Sequence[int], weights: np.ndarray, unit: Unit, composition: Composition) -> int:
-    """The greatest change that reaches the sampler, over all neighbours, through `measure_residuals`
-    itself.
-    """
+    """The greatest change that reaches the sampler, over all neighbours, through `measure_residuals`."""
     cells, order = math.prod(shape), sum(k > 1 for k in shape)
     small = persons(cells, unit.contributions, 1 if unit.neighbours is Neighbours.REPLACE else 0)
-    if (
-        len(small) > 400
+    if len(small) > 400:
         # every pair of people whose rows lie in one cell each, which has the extremes; tried in full on the
         # smaller shapes
-    ):
         small = np.array([p for p in small if (p > 0).sum() <= 1])
     base = np.ones(cells, dtype=np.int64)
     seen = []
     for person in small:
         fake = FakeNoise(composition)
         door = session(composition, unit, fake)
-        measure_residuals(
-            door, sealed(base + person, shape), shape, order, weights, cost=door.accountant.left
-        )
+        asked(door, base + person, shape, order, weights)
         seen.append(fake.calls[0].values)
     changes = np.array(seen)
     power = 2 if composition is Composition.ZCDP else 1
@@ -180,9 +166,7 @@ def test_sensitivity_is_the_greatest_change_over_all_neighbours(
 
 @pytest.mark.parametrize("least", [0, 1])
 def test_persons_of_uneven_rows_stay_within_the_bound(least: int) -> None:
-    """Replace with 0 or 1 to 3 rows on either side: what the convexity argument in `sensitivity` says, in
-    full on one shape.
-    """
+    """0 or 1 to 3 rows on either side: the convexity argument in `sensitivity`, in full on one shape."""
     unit, shape = Unit(Neighbours.REPLACE, 3, by_id=True), (2, 3)
     weights = weights_of(shape, 2, total=True)
     transform = Transform(shape, 2, gaussian=True)
@@ -191,10 +175,9 @@ def test_persons_of_uneven_rows_stay_within_the_bound(least: int) -> None:
     assert greatest <= sensitivity(shape, weights, unit, Composition.ZCDP)
 
 
+@pytest.mark.slow
 def test_planted_sensitivities_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The usual mistakes: replace as add-remove, no contributions or their root, weights forgotten; and one
-    unit too much.
-    """
+    """The usual mistakes: relation, contributions or their square, weights forgotten; one unit more."""
     real = sensitivity
     planted = {
         "replace forgotten": lambda s, w, u, c: real(s, w, Unit(Neighbours.ADD_REMOVE, u.contributions), c),
@@ -240,9 +223,8 @@ def check_charge(unit: Unit, composition: Composition) -> None:
     one_shot(replace(door, _rows=sealed(np.full(12, 9), shape)), shape, 2, Total(108.0, 4.0))
     assert order_of_events == ["noise after 1"]
     ((entry,), (call,)) = door.accountant.entries, fake.calls
-    (chosen,) = [
-        choose_weights(shape, 2, float(door.accountant.budget.amount), Total(108.0, 4.0), unit, composition)
-    ]
+    amount = float(door.accountant.budget.amount)
+    chosen = choose_weights(shape, 2, amount, Total(108.0, 4.0), unit, composition)
     assert entry.scale == call.scale
     assert entry.sensitivity >= greatest_change(shape, chosen.weights, unit, composition)
     recomputed = price(entry.mechanism, scale=entry.scale, sensitivity=entry.sensitivity)
@@ -258,29 +240,21 @@ def test_the_ledger_pays_for_what_the_sampler_adds(unit: Unit, composition: Comp
 
 
 @both
-def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = Unit(Neighbours.REPLACE, 3)
-    with monkeypatch.context() as patch:
-        patch.setattr(residuals, "sensitivity", lambda shape, weights, unit, composition: 1)
-        with pytest.raises(AssertionError):
-            check_charge(unit, composition)
-    with monkeypatch.context() as patch:
-        patch.setattr(Session, "_unseal", lambda self, sealed, entry: sealed.reveal())
-        with pytest.raises(AssertionError):
-            check_charge(unit, composition)
-    with monkeypatch.context() as patch:
-        real = residuals.scale_for
-        patch.setattr(residuals, "scale_for", lambda *a, **k: real(*a, **k) / 1.01)
-        with pytest.raises(BudgetExceeded):
-            check_charge(unit, composition)
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            Charge,
-            "cost",
-            property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 2),
-        )
-        with pytest.raises(AssertionError):
-            check_charge(unit, composition)
+@pytest.mark.parametrize("plant", ["sensitivity", "unpaid", "scale", "price"])
+def test_planted_discounts_fail(
+    plant: str, composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = residuals.scale_for
+    half = property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 2)
+    where, name, planted = {
+        "sensitivity": (residuals, "sensitivity", lambda shape, weights, unit, composition: 1),
+        "unpaid": (Session, "_unseal", lambda self, sealed, entry: sealed.reveal()),
+        "scale": (residuals, "scale_for", lambda *a, **k: real(*a, **k) / 1.01),
+        "price": (Charge, "cost", half),
+    }[plant]
+    monkeypatch.setattr(where, name, planted)
+    with pytest.raises(BudgetExceeded if plant == "scale" else AssertionError):
+        check_charge(Unit(Neighbours.REPLACE, 3), composition)
 
 
 def test_nothing_is_read_where_the_budget_does_not_pay() -> None:
@@ -294,9 +268,7 @@ def test_nothing_is_read_where_the_budget_does_not_pay() -> None:
 
 
 def test_the_plan_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two tables of the same total: the same weights, scale and entry. What is asked may depend on public
-    facts alone.
-    """
+    """Two tables of the same total: the same weights, scale and entry, by public facts alone."""
     seen = []
     for table in (np.array([20, 0, 0, 0, 0, 0]), np.array([3, 3, 4, 3, 3, 4])):
         door = session(Composition.ZCDP)
@@ -309,9 +281,7 @@ def test_the_plan_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reconstruct(shape: Sequence[int], measured: Residuals) -> np.ndarray:
-    """Least squares without any constraint: the table (least norm) that explains the noisy answers, from the
-    matrix of all questions.
-    """
+    """The table of least norm that explains the noisy answers, from the matrix of all questions."""
     transform = Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP)
     per_answer = measured.weights[transform.masks]
     matrix = np.array([transform.forward(row) for row in np.eye(math.prod(shape))]).T * per_answer[:, None]
@@ -329,14 +299,7 @@ def test_without_noise_the_marginals_come_back_exactly(composition: Composition)
         order = min(2, sum(k > 1 for k in shape))
         table = np.random.default_rng(0).integers(0, 40, math.prod(shape))
         door = session(composition)
-        measured = measure_residuals(
-            door,
-            sealed(table, shape),
-            shape,
-            order,
-            weights_of(shape, order, total=True),
-            cost=door.accountant.left,
-        )
+        measured = asked(door, table, shape, order, weights_of(shape, order, total=True))
         for ours, true in zip(
             marginals(reconstruct(shape, measured), shape, order), marginals(table, shape, order), strict=True
         ):
@@ -346,9 +309,7 @@ def test_without_noise_the_marginals_come_back_exactly(composition: Composition)
 def simulated(
     composition: Composition, shape: Sequence[int], order: int, runs: int
 ) -> tuple[np.ndarray, float]:
-    """(errors: float64[run, cells of all marginals], predicted mean L1 error in records) with seeded noise of
-    the right scale.
-    """
+    """(errors: float64[run, cells of all marginals], predicted mean L1 error) under seeded noise."""
     rng = np.random.default_rng(7)
     table = rng.integers(30, 60, math.prod(shape))
     budget = BUDGET[composition]
@@ -365,9 +326,7 @@ def simulated(
     found = []
     for _ in range(runs):
         door = session(composition, noise=FakeNoise(composition, offset=noisy))
-        measured = measure_residuals(
-            door, sealed(table, shape), shape, order, chosen.weights, cost=door.accountant.left
-        )
+        measured = asked(door, table, shape, order, chosen.weights)
         found.append(np.concatenate(list(marginals(reconstruct(shape, measured), shape, order))) - true)
     return np.array(found), chosen.error * 1e9
 
@@ -387,19 +346,15 @@ def test_marginals_are_unbiased_and_err_as_predicted(shape: Sequence[int], compo
     )  # the sum of several Laplace variables is taken for a Gaussian
 
 
-@every_unit
 @both
+@pytest.mark.parametrize("unit", [Unit(), Unit(contributions=3)], ids=str)
 def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composition) -> None:
     """Any residual's weight 20 % up or down, at the same cost: the predicted error does not fall (add-remove
     is what the form minimises).
     """
-    if unit.neighbours is Neighbours.REPLACE:
-        return
-    shape, order, amount = (2, 2, 3, 4), 2, 1.0
-    if composition is Composition.PURE:
-        shape = (2, 2, 2, 2)
-    sizes = np.array(shape)
     gaussian = composition is Composition.ZCDP
+    shape, order, amount = (2, 2, 3, 4) if gaussian else (2, 2, 2, 2), 2, 1.0
+    sizes = np.array(shape)
     spread = over_subsets([1 if k == 2 else k * (k - 1) for k in sizes])
     gain = over_subsets([1 if k == 2 else k for k in sizes])
 
@@ -428,9 +383,7 @@ def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composi
 def test_the_fit_reaches_the_optimum(
     shape: Sequence[int], composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its loss against scipy's, over the logs of the table, from answers so noisy that some cells want to be
-    negative.
-    """
+    """Its loss against scipy's, from answers so noisy that some cells want to be negative."""
     monkeypatch.setattr(residual, "MAX_STEPS", 3000)
     rng, cells = np.random.default_rng(4), math.prod(shape)
     table, order = rng.integers(0, 9, cells), 2
@@ -438,14 +391,7 @@ def test_the_fit_reaches_the_optimum(
         composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values)))
     )
     door = session(composition, noise=noise)
-    measured = measure_residuals(
-        door,
-        sealed(table, shape),
-        shape,
-        order,
-        weights_of(shape, order, total=False),
-        cost=door.accountant.left / 2,
-    )
+    measured = asked(door, table, shape, order, weights_of(shape, order, total=False))
     total = float(table.sum())
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)
     used = measured.weights[transform.masks] > 0
@@ -473,14 +419,7 @@ def test_the_fit_reaches_the_optimum(
 def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
     table = np.random.default_rng(9).integers(0, 5000, 36)
     door = session(Composition.ZCDP)
-    measured = measure_residuals(
-        door,
-        sealed(table, (3, 3, 4)),
-        (3, 3, 4),
-        2,
-        weights_of((3, 3, 4), 2, total=True),
-        cost=door.accountant.left,
-    )
+    measured = asked(door, table, (3, 3, 4), 2, weights_of((3, 3, 4), 2, total=True))
     found = fit((3, 3, 4), measured, float(table.sum()), charge=1.0) * table.sum()
     for ours, true in zip(marginals(found, (3, 3, 4), 2), marginals(table, (3, 3, 4), 2), strict=True):
         assert np.abs(ours - true).sum() < 0.02 * table.sum()

@@ -16,16 +16,13 @@ from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.sweep import ERROR, MIN_CELLS, SHARE, Sweep, choose_sweep
 from factored_mwem.pipeline.release import make
 from factored_mwem.privacy.session import marginal_noise
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
 
 
 def plan_of(shape: tuple[int, ...], order: int = 3, **choices: object) -> Plan:
     names = [f"a{i}" for i in range(len(shape))]
     table = pa.table({name: pa.array([], pa.int64()) for name in names})
-    request = Request.of(
-        table, order, None, domain=dict(zip(names, shape, strict=True)), columns=None, rows=None,
-        sample_seed=None, **choices,
-    )  # fmt: skip
+    request = Request.of(table, order, domain=dict(zip(names, shape, strict=True)), **choices)
     machine = Machine(1e9, 1e-8 if "time_budget" in choices else 0.0)
     scope = Scope.of(request, machine)
     assert scope.domain is not None
@@ -74,10 +71,8 @@ def test_levels_get_coarser_until_the_noise_is_bearable() -> None:
     shape = (64, 64, 64)
     levels = Levels.of(shape, [[np.arange(64) // 4, np.arange(64) // 16]] * 3)
     plan = plan_of(shape, epsilon=10.0)
-    found = {
-        records: choose_sweep(plan, levels, records, plan.request.budget.amount)
-        for records in (1e4, 1e5, 1e9)
-    }
+    amount = plan.request.budget.amount
+    found = {records: choose_sweep(plan, levels, records, amount) for records in (1e4, 1e5, 1e9)}
     cells = {n: max((levels.cells(v) for v in sweep.views), default=0) for n, sweep in found.items()}
     assert 0 < cells[1e4] < cells[1e5] < cells[1e9]
     assert all(sweep.error <= ERROR for sweep in found.values()) and cells[1e4] <= 2 * MIN_CELLS
@@ -98,21 +93,13 @@ def test_what_a_user_fixes_leaves_no_room_for_a_sweep() -> None:
     assert not chosen(BITS, 2e5, order=1, epsilon=5.0)[0]
 
 
+@pytest.mark.slow
 def test_rounds_leave_the_sweep_its_price_and_the_budget_is_spent_once() -> None:
     """The charges in their order: singles, rounds, and then the sweep alone, for no less than was kept."""
     rng = np.random.default_rng(0)
     names = [f"a{i}" for i in range(20)]
     table = pa.table({name: rng.integers(0, 2, 5000) for name in names})
-    request = Request.of(
-        table,
-        3,
-        None,
-        domain=dict.fromkeys(names, 2),
-        columns=None,
-        rows=None,
-        sample_seed=None,
-        epsilon=20.0,
-    )
+    request = Request.of(table, 3, domain=dict.fromkeys(names, 2), epsilon=20.0)
     made = make(request, noise=FakeNoise(request.budget.composition))
     stages = [entry.stage for entry in made.manifest.ledger]
     last = len(stages) - stages[::-1].index("select")

@@ -21,13 +21,12 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels import tree
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
 from factored_mwem.mechanisms.eligible import FittingViews
-from factored_mwem.model.clique_tree import CliqueTree, triangulate
+from factored_mwem.model.clique_tree import CliqueTree, lay_out, triangulate
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.session import Measurement, NoiseScale
-from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 calibrate, shift = callable_part(tree.calibrate), callable_part(tree.shift)
 MOST_CELLS = 600
@@ -112,9 +111,7 @@ def model(
 @kinds
 @seeds
 def test_every_marginal_is_that_of_the_dense_table(kind: str, seed: int) -> None:
-    """Every subset of up to 5 attributes, each at a level drawn anew: inside a clique, far apart, and across
-    components.
-    """
+    """Every subset of up to 5 attributes at any level: in a clique, far apart, across components."""
     forest, oracle, _, rng = model(kind, seed)
     for order in range(1, min(len(forest.levels.shape), 5) + 1):
         for attributes in itertools.combinations(range(len(forest.levels.shape)), order):
@@ -140,9 +137,7 @@ def test_marginals_in_bulk_are_those_one_by_one(seed: int) -> None:
 def test_variables_that_no_clique_sees_in_different_directions(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both ends of a chain twice: from every clique two of the four lie in the same direction. The slow way
-    must have been taken.
-    """
+    """Both ends of a chain twice: from every clique two lie in one direction. The slow way is taken."""
     taken = []
     wide = MarginalReader._wide
     monkeypatch.setattr(MarginalReader, "_wide", lambda self, view: (taken.append(view), wide(self, view))[1])
@@ -189,11 +184,8 @@ def test_a_product_of_dense_tables_is_a_forest() -> None:
     domain = Domain.from_dict({f"a{i}": s for i, s in enumerate((2, 3, 1, 4))})
     product = ProductModel(domain, [Factor((0, 3), (2, 4), rng.dirichlet(np.ones(8))), *(Factor((a,), (s,), rng.dirichlet(np.ones(s))) for a, s in ((1, 3), (2, 1)))], 9.0)  # fmt: skip  # noqa: E501
     forest = Forest.of(product)
-    assert (
-        [part.attributes for part in forest.components] == [(0, 3), (1,), (2,)]
-        and forest.total == 9.0
-        and forest.cells == 12
-    )
+    assert [part.attributes for part in forest.components] == [(0, 3), (1,), (2,)] and forest.total == 9.0
+    assert forest.cells == 12
     for order in range(1, 5):
         for view in itertools.combinations(range(4), order):
             np.testing.assert_allclose(forest.marginal(view), product.marginal(view), rtol=1e-12)
@@ -255,9 +247,7 @@ def test_a_cycle_is_cut_where_cells_are_fewest() -> None:
 
 
 def test_a_clique_keeps_the_finest_level_of_an_attribute() -> None:
-    """Measured with the fine code here and with the coarse one there: one side has the code, the other only
-    its group.
-    """
+    """Measured with the fine code here, the coarse one there: one side has the code, one its group."""
     levels = Levels.of((6, 2, 2), [[[0, 0, 1, 1, 2, 2]], [], []])
     tree = CliqueTree.of(levels, [(0,), (1,), (2,), (0, 1), (3, 2)])
     assert sorted(tree.cliques) == [(0, 1), (3, 2)] and tree.edges[0][2] == (3,)
@@ -267,9 +257,7 @@ def test_a_clique_keeps_the_finest_level_of_an_attribute() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_elimination_is_the_slow_one(seed: int) -> None:
-    """Cells and cliques of the kernel's greedy elimination, and the best of its three rules is what a tree is
-    made of.
-    """
+    """The kernel's greedy elimination; and a tree is made of the best of its three rules."""
     rng = np.random.default_rng(seed)
     levels = random_levels(rng, int(rng.integers(2, 9)), most=1e6)
     views = random_views(str(rng.choice(KINDS)), levels, rng)
@@ -309,32 +297,20 @@ def graph_of(levels: Levels, views: Sequence[View]) -> dict[int, set[int]]:
     "seed", [*range(25), 159, 206, 214]
 )  # in the last three a level comes between two in use
 def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None:
-    """What an offer holds against the limit: never less than the tree that comes of it, and what the slow
-    elimination finds.
-    """
+    """An offer's cells: never fewer than the tree's, and what the slow elimination finds."""
     rng = np.random.default_rng(seed + 1000)
     d = int(rng.integers(2, 8))
     levels = random_levels(rng, d, most=1e5)
     views = random_views(str(rng.choice(KINDS)), levels, rng)[: d + int(rng.integers(0, 6))]
     groups = components_of(levels, views)
-    parts = [
-        Component.log_linear(tree := CliqueTree.of(levels, inside), (), np.zeros(0)) for inside in groups
-    ]
-    assert tree is parts[-1].tree
+    parts = [Component.log_linear(CliqueTree.of(levels, inside), (), np.zeros(0)) for inside in groups]
     noise = [
         Measurement(view, np.zeros(levels.cells(view), dtype=np.int64), NoiseScale(1.0, Composition.ZCDP))
         for view in views
     ]
     state = SimpleNamespace(forest=Forest(levels, parts, 1.0), measurements=noise, zeros={})
     domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(levels.shape)})
-    fine = Candidates(
-        domain,
-        np.array(
-            [c + (-1,) * (3 - k) for k in (1, 2, 3) for c in itertools.combinations(range(d), k)],
-            dtype=np.int32,
-        ),
-    )
-    candidates = fine.at(levels, 1e9)
+    candidates = Workload.marginals(min(3, d)).candidates(domain).at(levels, 1e9)
     which = rng.permutation(len(candidates))[:60]
     found = FittingViews(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
     logs, attribute = np.log2(levels.sizes.astype(np.float64)).tolist(), levels.attribute.tolist()
@@ -362,9 +338,7 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
 @kinds
 @seeds
 def test_calibration_makes_cliques_agree(kind: str, seed: int) -> None:
-    """After any move of the parameters: cliques agree on separators, sum to 1, and are the table with the
-    moved parameters.
-    """
+    """After any move of the parameters cliques agree, sum to 1, and are the table of the moved ones."""
     forest, oracle, views, rng = model(kind, seed)
     levels = forest.levels
     moved = dict(oracle.shares)

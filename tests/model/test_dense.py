@@ -34,29 +34,19 @@ def domain_of(shape: tuple[int, ...]) -> Domain:
 
 def random_model(shape: tuple[int, ...], rng: np.random.Generator, total: float = 1.0) -> ProductModel:
     """Every attribute alone with a distribution of its own: nothing is uniform, so a swapped axis shows."""
-    return ProductModel(
-        domain_of(shape),
-        [Factor((p,), (size,), rng.dirichlet(np.ones(size))) for p, size in enumerate(shape)],
-        total,
-    )
+    alone = [Factor((p,), (size,), rng.dirichlet(np.ones(size))) for p, size in enumerate(shape)]
+    return ProductModel(domain_of(shape), alone, total)
 
 
 def dense(model: ProductModel) -> Dense:
-    """The oracle's table of a model: every cell the product of its components' weights, looked up one by
-    one.
-    """
+    """The oracle's table of a model: every cell the product of its components' weights."""
     shape = model.domain.shape
     tables = [
         (f.positions, dict(zip(cells_of(shape, f.positions), f.weights.tolist(), strict=True)))
         for f in model.components
     ]
-    return Dense(
-        shape,
-        {
-            cell: math.prod(table[pick(cell, positions)] for positions, table in tables)
-            for cell in cells_of(shape)
-        },
-    )
+    cells = cells_of(shape)
+    return Dense(shape, {cell: math.prod(table[pick(cell, at)] for at, table in tables) for cell in cells})
 
 
 def subsets(attributes: int) -> list[tuple[int, ...]]:
@@ -88,9 +78,7 @@ def test_every_marginal_is_that_of_the_dense_table(shape: tuple[int, ...], seed:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_marginal_across_components_is_the_kronecker_product(shape: tuple[int, ...]) -> None:
-    """The product formula, spelt out with numpy's kron: attributes of two interleaved components keep the
-    order of the domain.
-    """
+    """By numpy's kron: attributes of two interleaved components keep the order of the domain."""
     rng = np.random.default_rng(4)
     model = random_model(shape, rng, total=3.0)
     even, odd = tuple(range(0, len(shape), 2)), tuple(range(1, len(shape), 2))
@@ -138,9 +126,7 @@ def test_merges_commute_and_associate(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_components_are_those_of_union_find_and_others_are_untouched(seed: int) -> None:
-    """A component that a merge does not touch keeps the very same array, not a copy: nothing there may be
-    computed again.
-    """
+    """A component that a merge does not touch keeps the very same array, not a copy."""
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 4, size=9).tolist())
     model, blocks = random_model(shape, rng), Blocks(len(shape))
@@ -177,16 +163,13 @@ def test_replace_takes_the_place_of_all_components_it_covers() -> None:
     assert all(model.factors[id_] is before[id_] for id_ in (0, 2))
     again = Factor((1, 3), (3, 2), rng.dirichlet(np.ones(6)))
     model.replace(again)
-    assert (
-        model.factor(1) is again and len(model.factors) == 3 and int(model.factor_of[1]) not in (*before, 4)
-    )
+    assert model.factor(1) is again and len(model.factors) == 3
+    assert int(model.factor_of[1]) not in (*before, 4)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_small_marginals_are_the_marginals(shape: tuple[int, ...]) -> None:
-    """The pass that keeps or sums out attribute after attribute finds every subset up to the order, and each
-    as `marginal` does.
-    """
+    """One pass finds every subset up to the order, and each as `marginal` does."""
     rng = np.random.default_rng(2)
     positions = tuple(
         range(3, 3 + 2 * len(shape), 2)
@@ -201,9 +184,7 @@ def test_small_marginals_are_the_marginals(shape: tuple[int, ...]) -> None:
 
 
 def test_index_is_short() -> None:
-    """head and tail are each about the root of the cells: that is why a replay of many measurements fits in
-    the cache.
-    """
+    """head and tail are each about the root of the cells: so a replay fits in the cache."""
     factor = Factor.uniform(range(20), [2] * 20)
     head, tail = factor.index((0, 7, 19))
     assert len(head) == len(tail) == 2**10

@@ -12,13 +12,15 @@ import tomllib
 import typing
 from fractions import Fraction
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import factored_mwem
 from factored_mwem.accounting.accountant import GRID, SMOOTH, Mechanism, price
-from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.policy import Choices, Policy
+from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.request.policy import Choices, Policy
+from factored_mwem.request.promise import Terms, TermsChoices
 
 ROOT = Path(factored_mwem.__file__).parents[1]
 NAMES = ["factored_mwem", *factored_mwem.__all__]
@@ -29,9 +31,7 @@ def named(name: str) -> typing.Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_public_name_has_an_example_that_runs(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_public_name_has_an_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (test,) = doctest.DocTestFinder(recurse=False).find(named(name), name, globs={})
     assert test.examples
@@ -57,9 +57,7 @@ def test_the_version_is_the_packages() -> None:
 
 
 def test_all_errors_a_user_can_catch_are_public() -> None:
-    """All but the end that a signal asks for, which the command line raises in itself and nobody should
-    catch.
-    """
+    """All but the end that a signal asks for, which the command line raises and nobody should catch."""
     from factored_mwem import errors
 
     found = {n for n, of in vars(errors).items() if isinstance(of, type) and issubclass(of, BaseException)}
@@ -73,7 +71,8 @@ def test_the_first_line_of_a_docstring_is_a_sentence(name: str) -> None:
 
 
 def test_choices_are_the_fields_of_a_policy() -> None:
-    assert list(Choices.__annotations__) == list(Policy.model_fields)
+    assert set(get_type_hints(Choices)) == set(Policy.model_fields)
+    assert list(TermsChoices.__annotations__) == list(Terms.model_fields)
 
 
 SNIPPET = """

@@ -1,9 +1,8 @@
-"""Certificates of whole releases: what they are about, what they cost, what they refuse, and that a run which
-goes on says the same.
-"""
+"""Certificates of releases: what they are about, cost and refuse; a run that goes on says the same."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,27 @@ from support.fakes import FakeNoise
 from support.runs import died, entries, go, state
 
 from factored_mwem import InputError, NotAccepted, Policy, Workload, evaluate, learn, release, verify
-from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.backends import source as sources
-from factored_mwem.backends.codes import Codes
-from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.mechanisms import plan
 from factored_mwem.mechanisms.certify import Released
+from factored_mwem.mechanisms.limits import Machine
+from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.pipeline import attempts, certificate
-from factored_mwem.pipeline.manifest import Certificate
+from factored_mwem.pipeline.record.manifest import Certificate
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy import distances, session
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
+from factored_mwem.tables.backends import source as sources
+from factored_mwem.tables.backends.codes import Codes
 
 CODES = {"a": 4, "b": 3, "c": 5, "d": 2}
 
 
 def table(rows: int = 600) -> pa.Table:
     rng = np.random.default_rng(8)
-    a = rng.integers(0, 4, rows)
-    values = {"a": a, "b": (a + rng.integers(0, 2, rows)) % 3, "c": rng.integers(0, 5, rows), "d": a // 2}
-    return pa.table(values)
+    a, b, c = (rng.integers(0, size, rows) for size in (4, 2, 5))
+    return pa.table({"a": a, "b": (a + b) % 3, "c": c, "d": a // 2})
 
 
 def made_of(noise: FakeNoise | None = None, source: Any = None, workload: Any = 3, **choices: Any) -> Release:
@@ -68,24 +66,24 @@ def check_says_the_truth(case: str) -> None:
     """Without noise every estimate is the error that evaluate finds in the rows."""
     made = made_of(**CASES[case])
     rows = made.to_arrow()
+
+    def known(*names: str) -> float:
+        """The largest error of a marginal over all of these columns."""
+        found = evaluate(table(), rows, len(names), domain=made.domain, columns=[*names])
+        return found.by_order[len(names)][1]
+
     candidates = Workload.from_dict(made.manifest.workload).candidates(made.domain)
-    errors = {}
-    for c in range(len(candidates)):
-        names = candidates.clique(c)
-        known = evaluate(
-            table().select(names), rows.select(names), len(names), domain=made.domain, columns=[*names]
-        )
-        errors[tuple(sorted(names))] = known.by_order[len(names)][1]
+    cliques = [candidates.clique(c) for c in range(len(candidates))]
+    errors = {tuple(sorted(names)): known(*names) for names in cliques}
     found = certificate_of(made)
     for error in found.errors:
-        names = tuple(sorted(error.attributes))
         if error.what == "mean":
             expected = np.mean([e for axes, e in errors.items() if len(axes) == error.order])
         elif error.what == "worst":
             expected = max(errors.values())
-            assert errors[names] == pytest.approx(expected, abs=1e-5)
+            assert errors[tuple(sorted(error.attributes))] == pytest.approx(expected, abs=1e-5)
         else:
-            expected = evaluate(table(), rows, 1, domain=made.domain, columns=[*names]).by_order[1][1]
+            expected = known(*error.attributes)
         assert error.estimate == pytest.approx(expected, abs=1e-5), error
         assert error.low <= error.estimate <= error.high
     assert {e.attributes[0] for e in found.errors if e.what == "column"} == {*CODES}
@@ -117,24 +115,23 @@ def test_of_a_learnt_domain_too() -> None:
     assert found == {k: pytest.approx(mean, abs=1e-5) for k, (mean, _) in known.items()}
 
 
-def certified_share(made: Release) -> float:
-    return sum(stage.share for stage in made.manifest.stages if stage.stage == "certify")
-
-
-def check_shares(share: float, **choices: Any) -> None:
-    made = made_of(certificate=share, **choices)
-    assert certified_share(made) == pytest.approx(share, abs=1e-9)
-    others = sum(stage.share for stage in made.manifest.stages if stage.stage != "certify")
-    assert others <= 1 - share + 1e-12
-    assert made.manifest.recompute() == made.manifest.guarantee.spent_epsilon <= 1
+def certified_share(made: Release) -> tuple[float, float]:
+    """(the share of the certificate, that of all the rest)."""
+    shares = {stage.stage == "certify": 0.0 for stage in made.manifest.stages} | {True: 0.0}
+    for stage in made.manifest.stages:
+        shares[stage.stage == "certify"] += stage.share
+    return shares[True], shares[False]
 
 
 @pytest.mark.parametrize("case", ["at once", "rounds", "mwem", "replace", "singles"])
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_the_share_is_kept_and_nothing_else_can_have_it(case: str, delta: float) -> None:
     """Charges of the certificate come last, are its share of the budget, and the fit does with the rest."""
-    composition = Composition.ZCDP if delta else Composition.PURE
-    check_shares(0.07, noise=FakeNoise(composition), delta=delta, **CASES[case])
+    noise = FakeNoise(Composition.ZCDP if delta else Composition.PURE)
+    made = made_of(noise, certificate=0.07, delta=delta, **CASES[case])
+    certified, others = certified_share(made)
+    assert certified == pytest.approx(0.07, abs=1e-9) and others <= 0.93 + 1e-12
+    assert made.manifest.recompute() == made.manifest.guarantee.spent_epsilon <= 1
 
 
 def test_rounds_that_eat_the_reserve_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +145,7 @@ def test_rounds_that_eat_the_reserve_are_seen(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_certificate_is_none_unless_asked_for() -> None:
     made = made_of(certificate=None)
-    assert made.manifest.certificate is None and certified_share(made) == 0
+    assert made.manifest.certificate is None and certified_share(made)[0] == 0
 
 
 REFUSED = [
@@ -191,13 +188,8 @@ def worse(first: int) -> FakeNoise:
     return FakeNoise(offset=offset)
 
 
-EASY = {
-    "epsilon": 50.0,
-    "accept": ["mean2 <= 0.5", " column a <= .9"],
-    "rounds": 3,
-    "max_cells": 60,
-    "rows": 600,
-}
+EASY: dict[str, Any] = {"epsilon": 50.0, "rounds": 3, "max_cells": 60, "rows": 600}
+EASY["accept"] = ["mean2 <= 0.5", " column a <= .9"]
 
 
 def test_the_first_try_that_will_do_is_released() -> None:
@@ -207,8 +199,8 @@ def test_the_first_try_that_will_do_is_released() -> None:
     found = certificate_of(made)
     assert found.tried == 2
     assert made.manifest.stages[-1].stage == "certify"
-    assert certified_share(made) == pytest.approx(0.1 * 2 / 3, abs=1e-9)  # of two tries
-    others = sum(stage.share for stage in made.manifest.stages if stage.stage != "certify")
+    certified, others = certified_share(made)
+    assert certified == pytest.approx(0.1 * 2 / 3, abs=1e-9)  # of two tries
     assert others == pytest.approx(0.9 * 2 / 3, abs=1e-3)
 
 
@@ -243,48 +235,40 @@ def test_the_upper_bound_is_what_counts() -> None:
         made_of(accept=[f"mean2 <= {high - 1e-6}"])
 
 
-def books(folder: Path) -> Path:
-    path = folder / "ledger"
-    LedgerFile.create(path).add("t", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
-    return path
+ASKED: dict[str, Any] = {"certificate": 0.1, "sample_seed": 3}
 
 
 @pytest.mark.parametrize("nth", [2, 9, 13])
-def test_a_run_that_died_goes_on_to_the_same_certificate(tmp_path: Path, nth: int) -> None:
-    kept = books(tmp_path)
-    died(kept, "after journal", nth, certificate=0.1, sample_seed=3)
-    made, run, noise = go(kept, certificate=0.1, sample_seed=3)
-    assert run.resumed > 0 and state(kept) == ["finished"]
-    (tmp_path / "other").mkdir()
-    whole, _, once = go(books(tmp_path / "other"), certificate=0.1, sample_seed=3)
+def test_a_run_that_died_goes_on_to_the_same_certificate(books: Path, nth: int) -> None:
+    whole, _, once = go(shutil.copy(books, books.with_name("other")), **ASKED)
+    died(books, "after journal", nth, **ASKED)
+    made, run, noise = go(books, **ASKED)
+    assert run.resumed > 0 and state(books) == ["finished"]
     assert certificate_of(made) == certificate_of(whole)
     assert len(noise.calls) + run.resumed == len(once.calls)
 
 
-def test_a_refused_run_stays_spent_and_is_refused_again_for_nothing(tmp_path: Path) -> None:
-    kept, asked = books(tmp_path), {"certificate": 0.1, "accept": ["mean2 <= 0.0001"], "sample_seed": 3}
+def test_a_refused_run_stays_spent_and_is_refused_again_for_nothing(books: Path) -> None:
     again = FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     for noise in (None, again):
         with pytest.raises(NotAccepted) as refused:
-            go(kept, noise=noise, **asked)
+            go(books, noise=noise, accept=["mean2 <= 0.0001"], **ASKED)
         assert refused.value.budget_spent and not refused.value.retryable
         assert "stays spent" in str(refused.value.advice)
     assert not again.calls
-    (entry,) = entries(kept)
+    (entry,) = entries(books)
     assert entry.state == "failed" and entry.spent is not None
     assert entry.spent.amount == pytest.approx(Policy.of(epsilon=1.0).budget(learn_domain=False).amount)
 
 
 def test_the_command_line_says_it(here: Path, fmwem: Fmwem) -> None:
-    asked = ("release", "t.csv", "--marginals", 2, "--certificate", 0.2)
-    told = fmwem(*asked)
+    asked = ("t.csv", "--marginals", 2, "--certificate", 0.2)
+    told = fmwem("release", *asked)
     assert told.code == 0 and "mean error of" in told.err and "all bounds hold at 95%" in told.err
-    told = fmwem(*asked, "--accept", "mean2 <= 0.0001", "--tries", 2, "-o", "new.parquet")
+    told = fmwem("release", *asked, "--accept", "mean2 <= 0.0001", "--tries", 2, "-o", "new.parquet")
     assert told.code == 3 and "none of 2 tries" in told.err and "budget was spent" in told.err
     assert not [*here.glob("new*")]
-    told = fmwem(
-        "check", "t.csv", "--marginals", 2, "--certificate", 0.2, "--accept", "worst <= 1", "--tries", 2
-    )
+    told = fmwem("check", *asked, "--accept", "worst <= 1", "--tries", 2)
     assert told.code == 0 and "up to 2 tries, each with 40.0% of the budget" in told.out
     (here / "c.toml").write_text('certificate = 0.2\naccept = ["mean2 <= 0.0001"]\n')
     assert fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "--overwrite").code == 3
@@ -292,28 +276,21 @@ def test_the_command_line_says_it(here: Path, fmwem: Fmwem) -> None:
 
 def test_what_check_predicts_comes_true() -> None:
     request = Request.of(table(), 3, domain=CODES, certificate=0.2, epsilon=30.0)
-    from factored_mwem.mechanisms.limits import Machine
-    from factored_mwem.mechanisms.plan import Plan, Scope
-
     scope = Scope.of(request, Machine.of(request.policy))
     assert scope.domain is not None
     predicted = attempts.forecast_certificate(Plan.of(scope, scope.domain), 600.0)
     assert predicted is not None
-    found = certificate_of(made_of(certificate=0.2, epsilon=30.0))
-    for error in found.errors:
-        wide = error.high - error.estimate
-        if error.what == "mean":
-            assert wide == pytest.approx(predicted.means[error.order], rel=0.3)
-        elif error.what == "column":
-            assert wide == pytest.approx(predicted.column, rel=0.3)
-        else:
-            assert wide == pytest.approx(predicted.worst[1], rel=0.3)
+    wide = {"column": predicted.column, "worst": predicted.worst[1]}
+    for error in certificate_of(made_of(certificate=0.2, epsilon=30.0)).errors:
+        said = predicted.means[error.order] if error.what == "mean" else wide[error.what]
+        assert error.high - error.estimate == pytest.approx(said, rel=0.3)
 
 
 def seen_by_verify(**choices: Any) -> Any:
     return verify(table(120), 2, domain=CODES, certificate=0.2, rounds=2, pairs=20, seed=2, **choices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_neighbours_do_not_move_it_by_more_than_was_charged(delta: float) -> None:
     found = seen_by_verify(delta=delta, neighbours="replace", contributions=2)
@@ -322,6 +299,7 @@ def test_neighbours_do_not_move_it_by_more_than_was_charged(delta: float) -> Non
     assert 0 < stage.worst <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_verify_does_not_mind_what_would_be_refused() -> None:
     """Criteria are met or not by chance: that is no finding."""
     found = seen_by_verify(epsilon=50.0, accept=["mean2 <= 1e-6"], tries=2)
@@ -329,6 +307,7 @@ def test_verify_does_not_mind_what_would_be_refused() -> None:
     assert "certify" in {stage.name for stage in found.stages}
 
 
+@pytest.mark.slow
 def test_verify_sees_a_planted_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum that is charged as a mean; smaller mistakes are for all neighbours of tiny tables to show."""
     monkeypatch.setattr(distances, "mean", lambda found: int(found.sum()))
@@ -362,7 +341,6 @@ def test_a_table_that_is_dear_to_read_is_not_read_again(monkeypatch: pytest.Monk
 
 
 def test_what_memory_does_not_hold_is_a_sample_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from factored_mwem.mechanisms import plan
 
     monkeypatch.setattr(plan, "MAX_CERTIFIED_CELLS", 250.0)
     one, other = (certificate_of(made_of(sample_seed=seed)) for seed in (3, 3))
@@ -381,9 +359,5 @@ def test_nobody_asks_for_a_certificate_of_a_domain() -> None:
 def test_a_manifest_keeps_it(tmp_path: Path) -> None:
     made = made_of()
     made.save(tmp_path / "m.fmwem")
-    stated = made.write(tmp_path / "m.parquet")
-    assert (
-        stated.certificate
-        == made.manifest.certificate
-        == Release.load(tmp_path / "m.fmwem").manifest.certificate
-    )
+    told = (made.write(tmp_path / "m.parquet"), Release.load(tmp_path / "m.fmwem").manifest)
+    assert [manifest.certificate for manifest in told] == [made.manifest.certificate] * 2

@@ -21,15 +21,9 @@ from factored_mwem import Cap, LedgerFile, Neighbours, learn, release
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms import mwem
-from factored_mwem.pipeline.release import make
-from factored_mwem.request import Request
-from factored_mwem.tables import codec
-
-
-@pytest.fixture
-def books(tmp_path: Path) -> Path:
-    LedgerFile.create(tmp_path / "books").add("t", Cap.of(2.0, 1e-6), Neighbours.ADD_REMOVE, 1)
-    return tmp_path / "books"
+from factored_mwem.pipeline.release import make, spending_of
+from factored_mwem.request.request import Request
+from factored_mwem.tables.codes import codec
 
 
 def lines(log: pytest.LogCaptureFixture, level: int = logging.DEBUG) -> list[str]:
@@ -40,8 +34,12 @@ def test_the_log_of_a_job_that_dies_and_goes_on(books: Path, caplog: pytest.LogC
     caplog.set_level(logging.INFO, logger="factored_mwem")
     choices: dict[str, Any] = {"domain": DOMAIN, "engine": "mwem", "rounds": 4, "rows": 50}
     facts: dict[str, Any] = {"ledger": books, "dataset": "t", "run_id": "r", **choices}
+
+    def fail(*_: Any) -> int:
+        raise OSError("gone")
+
     with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="gone"):
-        patch.setattr(mwem, "rounds", _fail)
+        patch.setattr(mwem, "rounds", fail)
         release(table(), 2, **facts)
     first = lines(caplog)
     assert first[0] == "entered as release 1 of dataset 't' in the ledger"
@@ -61,10 +59,6 @@ def test_the_log_of_a_job_that_dies_and_goes_on(books: Path, caplog: pytest.LogC
     ]
 
 
-def _fail(*_: Any) -> int:
-    raise OSError("gone")
-
-
 def test_what_was_learnt_is_told(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="factored_mwem")
     people = pa.table({"sex": ["F", "M"] * 2000, "children": [0, 1, 2, 0] * 1000})
@@ -75,9 +69,7 @@ def test_what_was_learnt_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert found[1].startswith("learnt the domain of 2 columns, left out []; spent epsilon ")
 
 
-def test_a_refusal_before_the_first_charge_tells_nothing(
-    books: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_before_a_charge_tells_nothing(books: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The error says it all, and the books know nothing of it."""
     caplog.set_level(logging.DEBUG, logger="factored_mwem")
     with pytest.raises(BudgetExceeded):
@@ -109,16 +101,8 @@ TABLES = (
     pa.table({"a": ["x", "y"] * 30, "n": [1, 2] * 30, "m": [0.5, None] * 30}),
     pa.table({"a": [f"person {i}" for i in range(500)], "n": range(500), "m": np.arange(500) / 7}),
 )
-LIMITS = {"minimum": 0, "maximum": 99}
-DECLARED = {
-    "domain": {
-        "fields": [
-            {"name": "a", "categories": ["x", "y"]},
-            {"name": "n", "type": "integer", "constraints": LIMITS},
-            {"name": "m", "type": "number", "constraints": LIMITS},
-        ]
-    }
-}
+BOUNDED = [{"name": n, "type": t, "edges": [0, 50, 99]} for n, t in (("n", "integer"), ("m", "number"))]
+DECLARED = {"domain": {"fields": [{"name": "a", "categories": ["x", "y"]}, *BOUNDED]}}
 LEARNT = {"columns": ["n", "m"]}
 
 
@@ -127,7 +111,7 @@ def heard(source: pa.Table, books: Path, caplog: pytest.LogCaptureFixture, **cho
     books.unlink(missing_ok=True)
     LedgerFile.create(books).add("t", Cap.of(2.0, 1e-6), Neighbours.ADD_REMOVE, 1)
     request = Request.of(source, 2, epsilon=1.0, **choices)
-    with Run.begin(request, Booking(books, "t"), version="1") as run:
+    with Run.begin(spending_of(request), Booking(books, "t"), version="1") as run:
         make(request, run, noise=blind()).write(books.with_name("o.parquet"), overwrite=True)
         run.finish()
     return lines(caplog)
@@ -136,27 +120,28 @@ def heard(source: pa.Table, books: Path, caplog: pytest.LogCaptureFixture, **cho
 @pytest.mark.parametrize("domain", [DECLARED, LEARNT], ids=["declared", "learnt"])
 @pytest.mark.parametrize("choices", [{"engine": "mwem", "rounds": 2}, {}], ids=["mwem", "tree"])
 def test_the_log_follows_from_noisy_answers_alone(
-    domain: dict[str, Any], choices: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, logger="factored_mwem")
-    first, second = (heard(t, tmp_path / "b", caplog, **domain, **choices) for t in TABLES)
-    assert first == second and len(first) >= 3
-
-
-def test_a_log_that_tells_of_rows_is_seen(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    domain: dict[str, Any],
+    choices: dict[str, Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Planted: the coder tells how many rows it was given."""
     caplog.set_level(logging.DEBUG, logger="factored_mwem")
-    real = codec._listed_codes
-
-    def telling(attribute: Any, column: Any) -> Any:
-        logging.getLogger("factored_mwem").debug("coded %d values", len(column))
-        return real(attribute, column)
-
-    monkeypatch.setattr(codec, "_listed_codes", telling)
-    first, second = (heard(t, tmp_path / "b", caplog, **DECLARED) for t in TABLES)
+    first, second = (heard(t, tmp_path / "b", caplog, **domain, **choices) for t in TABLES)
+    assert first == second and len(first) >= 3
+    for name in ("_listed_codes", "_binned_codes"):
+        monkeypatch.setattr(codec, name, telling(getattr(codec, name)))
+    first, second = (heard(t, tmp_path / "b", caplog, **domain, **choices) for t in TABLES)
     assert first != second
+
+
+def telling(real: Any) -> Any:
+    def coded(attribute: Any, column: Any, *rest: Any) -> Any:
+        logging.getLogger("factored_mwem").debug("coded %d values", len(column))
+        return real(attribute, column, *rest)
+
+    return coded
 
 
 # ---- a library's manners

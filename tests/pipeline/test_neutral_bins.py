@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.pipeline.neutral_bins import BINS, MAX_TEXTS, cuts_of, neutral_codes
-from factored_mwem.pipeline.readings import read_alike, read_columns
-from factored_mwem.tables.source import open_table
+from factored_mwem.owner.evaluation.neutral_bins import BINS, MAX_TEXTS, cuts_of, neutral_codes
+from factored_mwem.owner.evaluation.readings import read_alike, read_columns
+from factored_mwem.tables.inputs.source import open_table
 
 RNG = np.random.default_rng(3)
 
@@ -51,21 +51,14 @@ def test_popular_numbers_are_alone_and_the_rest_is_cut_evenly(name: str) -> None
     assert len(set(bins.tolist())) >= BINS * (1 - sum(rows[value] for value in popular) / len(numbers))
 
 
-def test_a_value_between_popular_ones_is_in_no_bin_of_theirs() -> None:
-    """Where zeros are smeared over their neighbours, the bin of zero is empty."""
+def test_what_lies_between_popular_numbers_is_in_no_bin_of_theirs() -> None:
+    """Where zeros are smeared over their neighbours, the bin of zero is empty; few numbers are all alone."""
     attribute, ours, theirs = coded([0, 1, 2, 2], [0.5, 0, -1, 3])
     assert (attribute.size, attribute.nullable, attribute.ordered) == (6, False, True)
     assert (ours, theirs) == ([1, 3, 4, 4], [2, 1, 0, 5])
-
-
-def test_what_lies_between_a_popular_number_and_the_next_is_in_a_bin_of_its_own() -> None:
-    real = [0] * 90 + list(range(100, 200))
-    _, ours, theirs = coded(real, [0, 50, 100, 0])
+    _, ours, theirs = coded([0] * 90 + list(range(100, 200)), [0, 50, 100, 0])
     assert theirs[0] == theirs[3] == ours[0] and theirs[2] == ours[90]
     assert theirs[1] not in ours
-
-
-def test_few_numbers_are_all_alone_however_rare() -> None:
     _, ours, _ = coded([0] * 970 + [1] * 10 + [2] * 10 + [3] * 10, [0])
     assert len(set(ours)) == 4
 

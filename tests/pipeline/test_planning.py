@@ -1,6 +1,4 @@
-"""What is said of releases before there are any: from public facts alone, falling with epsilon, and no more
-wrong than it says.
-"""
+"""What is said of releases before there are any: public facts alone, no more wrong than it says."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ from bench import planning as bench
 
 from factored_mwem import InputError, Workload, evaluate, plan, release
 from factored_mwem.accounting.membership import advantage_of_budget, guess_of
-from factored_mwem.pipeline.error_law import LAWS
-from factored_mwem.pipeline.planning import Planned, Prospect
-from factored_mwem.policy import Policy
+from factored_mwem.pipeline.forecasts.error_law import LAWS
+from factored_mwem.pipeline.forecasts.planning import Planned, Prospect
+from factored_mwem.request.policy import Policy
 
 BITS = dict.fromkeys("abcdefgh", 2)
 MIXED = {"a": 9, "b": 4, "c": 12, "d": 2, "e": 30}
@@ -34,6 +32,10 @@ def table_of(sizes: dict[str, int], rows: int = 2) -> pa.Table:
 
 def planned(sizes: dict[str, int], order: int = 3, **options: Any) -> Planned:
     return plan(table_of(sizes), order, domain=sizes, **options)
+
+
+def at(sizes: dict[str, int], epsilon: float, order: int = 3, **options: Any) -> Prospect:
+    return planned(sizes, order, epsilons=[epsilon], **options).prospects[0]
 
 
 @pytest.mark.parametrize("delta", [1e-9, 0.0])
@@ -55,24 +57,19 @@ def test_more_epsilon_is_never_a_larger_error(sizes: dict[str, int], delta: floa
 
 @pytest.mark.parametrize("delta", [1e-9, 0.0])
 @pytest.mark.parametrize(("sizes", "error", "order"), [(BITS, 0.05, 3), (MIXED, 0.08, 2), (WIDE, 0.3, 3)])
-def test_looking_for_an_epsilon_is_the_inverse(
-    sizes: dict[str, int], error: float, order: int, delta: float
-) -> None:
+def test_finding_an_epsilon_is_inverse(sizes: dict[str, int], error: float, order: int, delta: float) -> None:
     options: dict[str, Any] = {"delta": delta, "assume_rows": 5000}
     found = planned(sizes, error=f"mean{order} <= {error}", **options)
     assert found.target == (order, error) and not found.prospects
     for special, side in ((found.likely, "error"), (found.safe, "high")):
         assert special is not None
-        reached = [getattr(p.errors[order - 1], side) for p in (special, at(sizes, special.epsilon, options))]
+        again = at(sizes, special.epsilon, **options)
+        reached = [getattr(p.errors[order - 1], side) for p in (special, again)]
         assert reached[0] == reached[1] <= error
-        before = at(sizes, special.epsilon * 0.98, options)
+        before = at(sizes, special.epsilon * 0.98, **options)
         assert getattr(before.errors[order - 1], side) > error
     assert found.likely is not None and found.safe is not None and found.likely.epsilon < found.safe.epsilon
     assert planned(sizes, order=order, error=error, **options).likely is not None
-
-
-def at(sizes: dict[str, int], epsilon: float, options: dict[str, Any]) -> Prospect:
-    return planned(sizes, epsilons=[epsilon], **options).prospects[0]
 
 
 def test_an_error_out_of_reach_has_no_epsilon() -> None:
@@ -82,12 +79,9 @@ def test_an_error_out_of_reach_has_no_epsilon() -> None:
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_the_exact_part_is_the_noise_of_a_release(neighbours: Any) -> None:
-    """Of single columns, where the number of rows is public and guessed right; else within one in a hundred,
-    which depends on the noisy count.
-    """
-    table = table_of(WIDE, 3000)
-    said = plan(table, 2, epsilons=[1.0], domain=WIDE, assume_rows=3000, neighbours=neighbours).prospects[0]
-    made = release(table, 2, domain=WIDE, epsilon=1.0, neighbours=neighbours)
+    """Where the number of rows is public and guessed right; else within what the noisy count adds."""
+    said = at(WIDE, 1.0, 2, assume_rows=3000, neighbours=neighbours)
+    made = release(table_of(WIDE, 3000), 2, domain=WIDE, epsilon=1.0, neighbours=neighbours)
     first = made.manifest.ledger[(neighbours == "add-remove") :][: len(WIDE)]
     assert [c.target for c in first] == [(name,) for name in WIDE]
     noise = np.mean([c.scale * math.sqrt(2 / math.pi) for c in first])
@@ -97,17 +91,14 @@ def test_the_exact_part_is_the_noise_of_a_release(neighbours: Any) -> None:
 
 def test_noise_at_once_is_that_of_the_weights_in_use() -> None:
     """By the residuals that a release measures: each marginal's noise is the sum of its subsets'."""
-    table, n = table_of(BITS, 2000), 2000
-    said = plan(table, 2, epsilons=[2.0], domain=BITS, assume_rows=n, neighbours="replace").prospects[0]
-    made = release(table, 2, domain=BITS, epsilon=2.0, neighbours="replace")
+    said = at(BITS, 2.0, 2, assume_rows=2000, neighbours="replace")
+    made = release(table_of(BITS, 2000), 2, domain=BITS, epsilon=2.0, neighbours="replace")
     (found,) = made.residuals
+    variances = {m: (found.stddev / found.weights[m]) ** 2 for m in range(1, 2**8) if found.weights[m] > 0}
     for order in (1, 2):
-        errors = []
-        for mask in (m for m in range(2**8) if m.bit_count() == order):
-            inside = [m for m in range(1, 2**8) if m & mask == m and found.weights[m] > 0]
-            errors.append(
-                math.sqrt(2 / math.pi * sum((found.stddev / found.weights[m]) ** 2 for m in inside)) / n
-            )
+        masks = [m for m in range(2**8) if m.bit_count() == order]
+        sums = [sum(v for m, v in variances.items() if m & mask == m) for mask in masks]
+        errors = [math.sqrt(2 / math.pi * variance) / 2000 for variance in sums]
         assert said.noise_errors[order - 1] == pytest.approx(np.mean(errors), rel=1e-9)
 
 
@@ -161,34 +152,21 @@ def test_limits_are_named() -> None:
 
 def test_more_rows_of_a_person_cost_as_much_as_fewer_rows() -> None:
     """Noise is k times as large: as a k-th of the rows."""
-    once, twice = (
-        planned(WIDE, epsilons=[1.0], assume_rows=4000 * k, contributions=k).prospects[0].errors
-        for k in (1, 2)
-    )
+    once, twice = (at(WIDE, 1.0, assume_rows=4000 * k, contributions=k).errors for k in (1, 2))
     assert [e.error for e in once] == pytest.approx([e.error for e in twice])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"epsilons": []},
-        {"epsilons": [0.0]},
-        {"epsilons": [math.nan]},
-        {"epsilons": "much"},
-        {"epsilons": 1.0},
-        {"epsilons": range(1, 40)},
-        {"error": "small"},
-        {"error": 0.0},
-        {"error": 2.0},
-        {"error": "mean4 <= 0.1"},
-        {"assume_rows": 0},
-        {"assume_rows": 1.5},
-    ],
-    ids=str,
-)
-def test_what_makes_no_sense_is_refused_in_a_line(options: dict[str, Any]) -> None:
+WRONG: dict[str, list[Any]] = {
+    "epsilons": [[], [0.0], [math.nan], "much", 1.0, range(1, 40)],
+    "error": ["small", 0.0, 2.0, "mean4 <= 0.1"],
+    "assume_rows": [0, 1.5],
+}
+
+
+@pytest.mark.parametrize(("option", "value"), [(o, value) for o in WRONG for value in WRONG[o]])
+def test_what_makes_no_sense_is_refused_in_a_line(option: str, value: Any) -> None:
     with pytest.raises(InputError) as refused:
-        planned(BITS, **options)
+        planned(BITS, **{option: value})
     assert "\n" not in str(refused.value)
 
 
@@ -197,12 +175,15 @@ def test_the_policys_own_epsilon_counts_where_it_names_one() -> None:
     assert [p.epsilon for p in planned(BITS, epsilon=0.3, epsilons=[0.2]).prospects] == [0.2]
 
 
+Samples = dict[tuple[str, int], bench.Sample]
+
+
 @pytest.fixture(scope="module")
-def samples() -> dict[tuple[str, int], bench.Sample]:
+def samples() -> Samples:
     return bench.samples_of(bench.KEPT)
 
 
-def test_the_law_is_what_the_kept_releases_give(samples: dict[tuple[str, int], bench.Sample]) -> None:
+def test_the_law_is_what_the_kept_releases_give(samples: Samples) -> None:
     assert set(samples) == set(LAWS)
     for key, law in LAWS.items():
         sample = samples[key]
@@ -211,18 +192,13 @@ def test_the_law_is_what_the_kept_releases_give(samples: dict[tuple[str, int], b
         assert (law.releases, law.tables) == (len(sample.powers), len(set(sample.tables)))
 
 
-def test_ranges_hold_on_tables_that_the_law_has_not_seen(
-    samples: dict[tuple[str, int], bench.Sample],
-) -> None:
-    """The nominal share is nine in ten; law and range are both made without the table."""
+def test_ranges_hold_on_tables_not_seen_by_the_law(samples: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nominal share is nine in ten; law and range are both made without the table.
+
+    Planted: the width of the misses of releases that the law was fitted to, halved.
+    """
     covered = {key: sample.coverage() for key, sample in samples.items()}
     assert min(covered.values()) > 0.8 and 0.86 < np.mean(list(covered.values())) < 0.96, covered
-
-
-def test_a_range_that_is_too_narrow_is_noticed(
-    samples: dict[tuple[str, int], bench.Sample], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Planted: the width of the misses of releases that the law was fitted to, halved."""
     width = bench.Sample.width
     monkeypatch.setattr(bench.Sample, "width", lambda sample: width(sample) / 2)
     assert np.mean([sample.coverage() for sample in samples.values()]) < 0.8
@@ -234,9 +210,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
 def test_a_release_is_about_as_far_off_as_was_expected(epsilon: float) -> None:
-    """The bundled rows of Adult, with room for half as much again; planted, a plan for a hundredth of the
-    rows is not.
-    """
+    """The bundled rows of Adult, with room for half as much again; planted: a hundredth of the rows."""
     table, domain = ROOT / "datasets" / "adult.csv", ROOT / "datasets" / "adult.domain.json"
     made = release(table, 2, domain=domain, epsilon=epsilon)
     errors = evaluate(table, made.to_arrow(), 2, domain=made.domain).by_order

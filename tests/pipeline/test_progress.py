@@ -1,6 +1,4 @@
-"""The bar: on a terminal and in a notebook, nowhere else; a name in it is text, and its failure ends
-nothing.
-"""
+"""The bar: on a terminal and in a notebook, nowhere else; a name is text, a failure ends nothing."""
 
 from __future__ import annotations
 
@@ -30,11 +28,9 @@ def test_a_terminal_sees_the_round_and_no_control_characters_of_a_name() -> None
 def test_a_notebook_sees_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), force_jupyter=True)
     drawn: list[Any] = []
-    monkeypatch.setattr("rich.progress.Progress.start", lambda self: drawn.append("start"))
-    monkeypatch.setattr(
-        "rich.progress.Progress.update", lambda self, *_, **facts: drawn.append(facts["completed"])
-    )
-    monkeypatch.setattr("rich.progress.Progress.stop", lambda self: drawn.append("stop"))
+    for name in ("start", "update", "stop"):
+        note = lambda self, *_, name=name, completed=None, **more: drawn.append(completed or name)  # noqa: E731
+        monkeypatch.setattr(f"rich.progress.Progress.{name}", note)
     shown(console)
     assert drawn == ["start", 0.25, "stop"]
 

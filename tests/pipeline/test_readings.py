@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from factored_mwem.errors import InputError
-from factored_mwem.pipeline.readings import Values, read_alike, read_columns, written
-from factored_mwem.tables.source import open_table
-from factored_mwem.tables.text_form import Records
+from factored_mwem.owner.evaluation.readings import Values, read_alike, read_columns, written
+from factored_mwem.tables.inputs.source import open_table
+from factored_mwem.tables.inputs.text_form import Records
 
 Cells = list[float | str | None]
 

@@ -13,7 +13,7 @@ import pytest
 
 from factored_mwem import Domain, InputError, Marginal, Policy, Release, ResourceError, Workload, release
 from factored_mwem.pipeline.marginal import labels_of, marginal_of
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
 
 HOSTILE = "<script>alert('x')</script>\n\x1b[31m&amp;"
 

@@ -11,11 +11,8 @@ import pytest
 from support.rule_tables import FIELDS, rows
 
 from factored_mwem import Domain, InputError, Release, draft, release
-from factored_mwem.accounting.cap import Cap
-from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.pipeline.assumptions import RULES
-from factored_mwem.pipeline.manifest_check import check_books
+from factored_mwem.pipeline.record.assumptions import RULES
+from factored_mwem.pipeline.record.manifest_check import check_books
 
 SAID: list[dict[str, Any]] = [
     {"if": {"x": {"max": 11}}, "then": {"a": None}},
@@ -33,31 +30,24 @@ def test_a_manifest_holds_the_rules_and_says_that_they_are_public() -> None:
     """Seen to fail: without the line in `assumptions_of`."""
     manifest = made(SAID).manifest
     assert manifest.domain["rules"] == SAID
-    assert manifest.guarantee.assumptions is not None
-    assert ("rules", RULES) in manifest.guarantee.assumptions.taken_on_trust()
+    assert ("rules", RULES) in manifest.guarantee.taken_on_trust()
     assert [a.name for a in manifest.attributes] == [f["name"] for f in FIELDS]
     assert not {"d", "t"} & {name for part in manifest.components for name in part}
     without = made([]).manifest.guarantee.assumptions
-    assert without is not None and without.rules is None
+    assert "rules" not in without
 
 
-def test_the_books_know_the_rules(tmp_path: Path) -> None:
-    """Rules of which the books say nothing are found, and rules that were taken out.
-
-    Seen to fail: without the comparison of rules.
-    """
-    books = LedgerFile.create(tmp_path / "b.ledger")
-    books.add("people", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
-    where = {"ledger": books.path, "dataset": "people"}
-    columns = ["a", "d", "x", "b"]
-    made(SAID, columns=columns, **where).write(tmp_path / "out.csv")
+def test_the_books_know_the_rules(tmp_path: Path, books: Path) -> None:
+    """Rules that were put in or taken out are found. Seen to fail: without the comparison of rules."""
+    chosen = {"columns": ["a", "d", "x", "b"], "ledger": books, "dataset": "t"}
+    made(SAID, **chosen).write(tmp_path / "out.csv")
     manifest = tmp_path / "out.manifest.json"
-    assert check_books(books.path, [manifest])["problems"] == []
+    assert check_books(books, [manifest])["problems"] == []
     stated = json.loads(manifest.read_text())
     for rules in (SAID[1:2], [*SAID[:2], {"never": {"a": "p", "b": 1}}], "all"):
         stated["domain"]["rules"] = rules
         manifest.write_text(json.dumps(stated))
-        problems = check_books(books.path, [manifest])["problems"]
+        problems = check_books(books, [manifest])["problems"]
         assert any("rules are not what was declared" in p or "its domain is none" in p for p in problems)
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from scipy.stats import ks_2samp, wasserstein_distance
 
-from factored_mwem.pipeline.correlations import SHOWN_PAIRS, correlation_errors
-from factored_mwem.pipeline.readings import read_alike, read_columns
-from factored_mwem.pipeline.value_errors import PERCENTS, ColumnErrors, column_errors
-from factored_mwem.tables.source import open_table
+from factored_mwem.owner.evaluation.correlations import SHOWN_PAIRS, correlation_errors
+from factored_mwem.owner.evaluation.readings import read_alike, read_columns
+from factored_mwem.owner.evaluation.value_errors import PERCENTS, ColumnErrors, column_errors
+from factored_mwem.tables.inputs.source import open_table
 
 RNG = np.random.default_rng(5)
 HEAVY = np.where(RNG.random(900) < 0.9, 0, RNG.integers(1, 99_999, 900))
@@ -52,11 +52,9 @@ def test_numbers_against_scipy(name: str) -> None:
     scaled = real / size, synthetic / size
     in_deviations = wasserstein_distance(*scaled) / scaled[0].std()
     assert spread.wasserstein == pytest.approx(in_deviations, rel=1e-6, abs=1e-12)
-    for column, mean, deviation, t in zip(
-        (real, synthetic), spread.mean, spread.deviation, (0, 1), strict=True
-    ):
-        assert mean == pytest.approx(column.mean(), rel=1e-9, abs=1e-9 * size)
-        assert deviation == pytest.approx(scaled[t].std() * size, rel=1e-6)
+    for t, column in enumerate((real, synthetic)):
+        assert spread.mean[t] == pytest.approx(column.mean(), rel=1e-9, abs=1e-9 * size)
+        assert spread.deviation[t] == pytest.approx(scaled[t].std() * size, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -150,14 +148,8 @@ def test_a_column_that_one_table_has_no_numbers_of() -> None:
 
 
 def frame(rows: int, gaps: float) -> pd.DataFrame:
-    x = RNG.normal(size=(rows, 6)) @ RNG.normal(size=(6, 6)) * [1, 1e-200, 1e150, 5, 1, 1] + [
-        0,
-        0,
-        0,
-        1e9,
-        7,
-        0,
-    ]
+    x = RNG.normal(size=(rows, 6)) @ RNG.normal(size=(6, 6)) * [1, 1e-200, 1e150, 5, 1, 1]
+    x += np.array([0, 0, 0, 1e9, 7, 0])
     return pd.DataFrame(x, columns=list("abcdef")).mask(RNG.random((rows, 6)) < gaps)
 
 
@@ -166,10 +158,8 @@ def test_correlations_against_pandas(gaps: float) -> None:
     """More rows than a block has, and those alone that have both."""
     real, synthetic = frame(70_000, gaps), frame(400, gaps)
     pairs = correlation_errors({name: (real[name].to_numpy(), synthetic[name].to_numpy()) for name in real})
-    sizes = {"b": 1e200, "c": 1e-150}  # which pandas squares
-    first, second = (
-        (t * pd.Series(sizes).reindex(t.columns, fill_value=1)).corr() for t in (real, synthetic)
-    )
+    sizes = pd.Series({"b": 1e200, "c": 1e-150}).reindex(real.columns, fill_value=1)  # which pandas squares
+    first, second = ((t * sizes).corr() for t in (real, synthetic))
     apart = (first - second).abs().where(np.triu(np.ones((6, 6), dtype=bool), 1)).stack()
     worst = apart.sort_values(ascending=False).index[:SHOWN_PAIRS]
     assert [pair.columns for pair in pairs] == list(worst)

@@ -16,17 +16,16 @@ from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.model.forest import Forest
-from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts
+from factored_mwem.privacy.counts import PrivateCounts
+from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.privacy.session import Eligible, Session
+from factored_mwem.request.policy import Policy
 
 
 def check_cache(
     monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **choices: Any
 ) -> tuple[int, int]:
-    """Run a release and compare every cached distance that a round chooses by with a full recomputation;
-    (rounds, rescored in part).
-    """
+    """(rounds, rescored in part) of a release whose cached distances are compared with fresh ones."""
     models: list[ProductModel | Forest] = []
     rounds, partial = 0, 0
     answer = ModelAnswers.answers
@@ -88,9 +87,7 @@ def check_cache(
 def test_cached_distances_are_those_of_the_model_now(
     choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what a measurement touched is scored again; with n estimated, everything is when the estimate
-    moves.
-    """
+    """Only what a measurement touched is scored again; everything, where the estimate of n moves."""
     rounds, partial = check_cache(monkeypatch, domain=SMALL if "engine" in choices else WIDE, **choices)
     assert rounds >= 4
     if choices.get("neighbours") == "replace" or choices.get("engine") != "mwem":

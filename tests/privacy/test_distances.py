@@ -16,13 +16,22 @@ from support.tables import every_unit, neighbours
 from factored_mwem.accounting.accountant import Accountant, price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.privacy import counts, distances
-from factored_mwem.privacy.counts import PrivateErrors, PrivateRows
-from factored_mwem.privacy.distances import SCORE_GRID, Reference, mean, sensitivity_of
+from factored_mwem.privacy import distances
+from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.distances import (
+    ColumnDistances,
+    MeanDistance,
+    OneDistance,
+    PrivateErrors,
+    Reference,
+    mean,
+    sensitivity_of,
+)
+from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.privacy.session import Eligible, Session
 
 PAIRS = CANDIDATES.keep(CANDIDATES.orders == 2)
-ALL = [("columns", 0), ("mean", 2), ("set", 0), ("set", 1), ("set", 2)]
+ALL = [ColumnDistances(), MeanDistance(2), *map(OneDistance, range(3))]
 
 
 @cache
@@ -42,7 +51,7 @@ def references() -> list[Reference]:
 
 def errors_of(rows: tuple[int, ...], reference: Reference) -> PrivateErrors:
     codes = np.unravel_index(np.array(rows, dtype=np.int64), TINY.shape)
-    return PrivateRows.coded([c.astype(np.uint8) for c in codes], TINY).compare(reference)
+    return PrivateErrors.of(PrivateRows.coded([c.astype(np.uint8) for c in codes], TINY), reference)
 
 
 def by_hand(rows: tuple[int, ...], reference: Reference, axes: tuple[int, ...]) -> int:
@@ -60,10 +69,14 @@ def test_distances_are_what_they_are_by_hand(rows: tuple[int, ...]) -> None:
     for reference in references():
         found = errors_of(rows, reference).reveal()
         hands = [by_hand(rows, reference, axes) for axes in ((0,), (1,), (0, 1))]
-        assert found.exact(("columns", 0)).tolist() == hands[:2]
-        assert found.exact(("mean", 2)).tolist() == hands[2:]
+        assert found.exact(ColumnDistances()).tolist() == hands[:2]
+        assert found.exact(MeanDistance(2)).tolist() == hands[2:]
         assert found.scores(None).tolist() == [hands[2], *hands[:2]]
-        assert [found.exact(("set", i)).tolist() for i in range(3)] == [[hands[2]], [hands[0]], [hands[1]]]
+        assert [found.exact(OneDistance(i)).tolist() for i in range(3)] == [
+            [hands[2]],
+            [hands[0]],
+            [hands[1]],
+        ]
 
 
 def check_sensitivity(unit: Unit, composition: Composition) -> None:
@@ -85,12 +98,14 @@ def check_sensitivity(unit: Unit, composition: Composition) -> None:
     assert min(reached.values()) == 1
 
 
+@pytest.mark.slow
 @every_unit
 @both
 def test_no_distance_moves_by_more_than_is_charged_for(unit: Unit, composition: Composition) -> None:
     check_sensitivity(unit, composition)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [
@@ -101,28 +116,18 @@ def test_no_distance_moves_by_more_than_is_charged_for(unit: Unit, composition: 
     ids=["one column", "one row", "twice"],
 )
 def test_a_wrong_sensitivity_is_seen(bug: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "sensitivity_of", bug)
+    monkeypatch.setattr(distances, "sensitivity_of", bug)
     with pytest.raises(AssertionError):
         check_sensitivity(Unit(Neighbours.REPLACE, 2), Composition.ZCDP)
 
 
-MANY = 7
-
-
-def many() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """int64[table][marginal]: distances of marginals that all move together, for one row more."""
-    base = np.arange(MANY, dtype=np.int64) * 3 + 5
-    return [base, base + SCORE_GRID], [base, base - 5]
-
-
 def test_a_mean_of_many_moves_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its numbers are divided before noise: a sum, whose noise is for a mean, would move as many times as
-    far.
-    """
+    """It is divided before noise: a sum, with the noise of a mean, would move many times as far."""
+    base = np.arange(7, dtype=np.int64) * 3 + 5
 
     def check() -> None:
-        for one, other in many():
-            assert abs(distances.mean(one) - distances.mean(other)) <= SCORE_GRID
+        for other in (base + SCORE_GRID, base - 5):  # all move together, for one row more
+            assert abs(distances.mean(base) - distances.mean(other)) <= SCORE_GRID
 
     check()
     monkeypatch.setattr(distances, "mean", lambda found: int(found.sum()))
@@ -140,14 +145,12 @@ def test_a_mean_is_exact_however_large(size: int) -> None:
 
 @both
 def test_a_charge_is_made_before_noise_and_fits_it(composition: Composition) -> None:
-    """What is charged pays for the noise that is drawn, under the stage "certify"; a budget that is too small
-    lets nothing out.
-    """
+    """A charge, of stage "certify", pays for the noise drawn; too small a budget lets nothing out."""
     fake, unit = FakeNoise(composition), Unit(Neighbours.REPLACE, 3)
     ledger = Accountant(BUDGET[composition])
     session, errors = Session(ledger, unit, fake), errors_of((0, 4), references()[2])
     cost = ledger.budget.amount / 4
-    for what in (("columns", 0), ("mean", 2)):
+    for what in (ColumnDistances(), MeanDistance(2)):
         session.measure(errors, what, cost=cost, stage="certify")
     session.select(errors, None, Eligible(np.arange(3), np.zeros(3)), cost=cost, stage="certify")
     assert {entry.stage for entry in ledger.entries} == {"certify"}
@@ -161,7 +164,7 @@ def test_a_charge_is_made_before_noise_and_fits_it(composition: Composition) -> 
         assert price(entry.mechanism, scale=entry.scale, sensitivity=entry.sensitivity) <= cost
     drawn = len(fake.calls)
     with pytest.raises(Exception, match="of the budget is left"):
-        session.measure(errors, ("mean", 2), cost=cost * 2, stage="certify")
+        session.measure(errors, MeanDistance(2), cost=cost * 2, stage="certify")
     assert len(fake.calls) == drawn
 
 

@@ -18,18 +18,18 @@ from support.releases import check_nothing_leaks, engines, published, run, scrip
 from support.tables import SMALL, WIDE, as_text, small_table
 
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.backends import source
-from factored_mwem.backends.codes import Codes
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms import mwem
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.model import estimation as estimate
 from factored_mwem.model.dense import Factor
 from factored_mwem.pipeline import release as flow
-from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.session import Measurement, Session
-from factored_mwem.tables.source import Table
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends import source
+from factored_mwem.tables.backends.codes import Codes
+from factored_mwem.tables.inputs.source import Table
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,7 @@ from factored_mwem.tables.source import Table
 def test_neighbours_with_the_same_noisy_answers_give_the_same_bytes(
     relation: str, domain: Domain | None, choices: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Model, manifest, measurements, Parquet with its metadata and statistics, CSV: nothing reaches them but
-    through the noise.
-    """
+    """Model, manifest, measurements, Parquet and its statistics, CSV: nothing gets in but by the noise."""
     if domain is None and choices.get("delta") == 0:
         pytest.skip("refused")
     check_nothing_leaks(tmp_path, relation, domain, **choices)
@@ -60,9 +58,7 @@ def test_neighbours_with_the_same_noisy_answers_give_the_same_bytes(
 
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_text_neighbours_give_the_same_bytes(relation: str, tmp_path: Path) -> None:
-    """Text has more to learn: kinds and nulls by vote. The row that comes or goes holds the only gaps and the
-    only odd values.
-    """
+    """Kinds and nulls are learnt by vote; one row holds the only gaps and the only odd values."""
     rows = small_table(2000)
     odd = pa.table({"age": [None], "colour": [None], "owns": [None], "score": [1e300]}).cast(rows.schema)
     with_odd = pa.concat_tables([odd, rows.slice(1 if relation == "replace" else 0)])
@@ -72,9 +68,7 @@ def test_text_neighbours_give_the_same_bytes(relation: str, tmp_path: Path) -> N
 
 
 def test_typed_input_with_metadata_of_its_own_leaks_nothing(tmp_path: Path) -> None:
-    """pandas writes the number of rows into the schema's metadata; users write more. None of it may come
-    out.
-    """
+    """pandas writes the number of rows into the schema's metadata; users write more. None comes out."""
     table = small_table(50)
     noted = table.replace_schema_metadata(
         {b"pandas": b'{"index_columns": [{"kind": "range", "stop": 50}]}', b"note": b"CANARY"}

@@ -21,34 +21,12 @@ from factored_mwem import Release, Workload, release
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.noise import OpenDPNoise
 
-PARAMETERS = {
-    "epsilon",
-    "delta",
-    "spent_epsilon",
-    "cost",
-    "share",
-    "scale",
-    "weight",
-    "minimum",
-    "maximum",
-    "edges",
-    "specialValues",
-    "categories",
-    "other",
-    "kept",
-    "clipped",
-    "missing",
-    "domain_budget",
-    "select_share",
-    "initial_share",
-    "time_budget",
-    "certificate",
-    "confidence",
-    "estimate",
-    "stderr",
-    "low",
-    "high",
-}
+CHOSEN = ("epsilon", "delta", "weight", "domain_budget", "select_share", "initial_share", "time_budget")
+PRICED = ("spent_epsilon", "cost", "share", "scale")
+BOUNDS = ("minimum", "maximum", "edges", "specialValues", "categories", "other")
+SHARES = ("kept", "clipped", "missing")
+CERTIFIED = ("certificate", "confidence", "estimate", "stderr", "low", "high")
+PARAMETERS = {*CHOSEN, *PRICED, *BOUNDS, *SHARES, *CERTIFIED}
 """Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
 bounds, which are looked at below; shares of noisy counts; a certificate's errors, which are noisy whole
 numbers of grains over a noisy whole number of rows.
@@ -99,9 +77,7 @@ def fractions_in(tree: Any, key: str = "") -> list[str]:
 
 
 def off_the_grid(folder: Path) -> list[str]:
-    """What a release states as noisy that is no whole number, or as learnt that is no point of a public
-    grid.
-    """
+    """What is stated as noisy and is no whole number, or as learnt and is no point of a public grid."""
     wrong = []
     header, arrays = parts_of(folder / "m.fmwem")
     noisy = [name for name in arrays if "noisy" in name]
@@ -143,9 +119,7 @@ def test_released_numbers_lie_on_their_grid(case: str, tmp_path: Path) -> None:
 def test_the_check_sees_noise_that_is_not_whole(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: the sampler's numbers get a fraction on their way; and a file with such numbers is none that
-    we read.
-    """
+    """Planted: the sampler's numbers get a fraction; and a file with such numbers is none that we read."""
     real = OpenDPNoise.add
     monkeypatch.setattr(
         OpenDPNoise, "add", lambda self, values, *, scale: real(self, values, scale=scale) + 0.25

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from support.goodness import exponential, gaussian, laplace, permute_and_flip
+from support.releases import both
 
 from factored_mwem.accounting.conversion import (
     Composition,
@@ -17,13 +18,9 @@ from factored_mwem.accounting.conversion import (
 from factored_mwem.privacy.discover import threshold_for
 from factored_mwem.privacy.noise import OpenDPNoise
 
-both = pytest.mark.parametrize("composition", list(Composition))
-
 
 def test_exact_probabilities_are_those_of_the_literature() -> None:
-    """The oracle itself: hand-computed values for scores 3, 1, 0 at epsilon 2 and sensitivity 1 (noise scale
-    1).
-    """
+    """The oracle: hand-computed values for scores 3, 1, 0 at epsilon 2 and sensitivity 1 (scale 1)."""
     assert np.allclose(exponential(1.0, np.array([3, 1, 0])), [0.843795, 0.114195, 0.042010], atol=1e-6)
     assert np.allclose(permute_and_flip(1.0, np.array([3, 1, 0])), [0.909685, 0.066545, 0.023771], atol=1e-6)
     for pmf in (gaussian, laplace):
@@ -32,9 +29,7 @@ def test_exact_probabilities_are_those_of_the_literature() -> None:
 
 @both
 def test_chunks_do_not_share_their_noise(composition: Composition) -> None:
-    """Planted: one chunk's noise reused for the next. At scale 10^6 more than four of 8,000 pairs are equal
-    once in 10^15 times.
-    """
+    """Planted: a chunk's noise used twice. At scale 10^6, over 4 of 8,000 pairs agree once in 10^15."""
     size = OpenDPNoise.CHUNK
     for length in (size - 1, size, size + 1, 3 * size + 5):
         values = np.arange(length, dtype=np.int64) * 1000
@@ -52,12 +47,8 @@ def _repeats(draws: np.ndarray, size: int) -> int:
 def test_two_calls_do_not_repeat(composition: Composition) -> None:
     """There is no seed: neither two calls nor two adapters give the same noise."""
     zeros, adapter = np.zeros(20, dtype=np.int64), OpenDPNoise(composition)
-    first, second, other = (
-        adapter.add(zeros, scale=1e6),
-        adapter.add(zeros, scale=1e6),
-        OpenDPNoise(composition).add(zeros, scale=1e6),
-    )
-    assert len({first.tobytes(), second.tobytes(), other.tobytes()}) == 3
+    adapters = (adapter, adapter, OpenDPNoise(composition))
+    assert len({one.add(zeros, scale=1e6).tobytes() for one in adapters}) == 3
 
 
 @both

@@ -13,19 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.fakes import Between, Call, FakeNoise
-from support.goodness import gaussian, laplace
+from support.goodness import gaussian, laplace, log_ratio, renyi
+from support.tables import every_unit
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.backends.source import open_source
-from factored_mwem.privacy.projected import PrivateProjection, measure_by_laplace
+from factored_mwem.privacy.other.projected import PrivateProjection, Projected, measure_by_laplace
 from factored_mwem.privacy.session import Session
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.inputs.text_form import Reading
 from factored_mwem.workload.projection import Hashed, Listed, Stack
 
 PURE, ZCDP = Composition.PURE, Composition.ZCDP
 KEYS = ("a", "b", "c", "d")
-UNITS = [Unit(n, k) for n in Neighbours for k in (1, 2)]
 BUDGET = {
     PURE: Budget(1.0, 0.0, PURE, Fraction(1), Fraction(0)),
     ZCDP: Budget(1.0, 1e-9, ZCDP, Fraction(1, 50), Fraction(0)),
@@ -57,9 +59,7 @@ def sums(rows: Rows, projection: Stack) -> np.ndarray:
 
 
 def neighbours(unit: Unit) -> Iterator[tuple[Rows, Rows]]:
-    """Others' rows, and a person of up to k rows (some without a key, or of an unlisted one) who comes, or
-    takes another's place.
-    """
+    """Others' rows, and a person of up to k rows (some without a listed key) who comes, or is exchanged."""
     values = (*KEYS[:3], None, "?")
     people = [
         p for n in range(unit.contributions + 1) for p in itertools.combinations_with_replacement(values, n)
@@ -82,7 +82,7 @@ def check_sensitivity(unit: Unit) -> None:
     assert most == {kind: private.sensitivity((), unit, kind) for kind in most}
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=str)
+@every_unit
 def test_a_person_moves_the_sums_by_what_is_charged(unit: Unit) -> None:
     check_sensitivity(unit)
 
@@ -134,7 +134,7 @@ def check_price(unit: Unit, kind: str, factor: float = 1.0) -> None:
         for one, other in pairs:
             moves = np.abs(seen[one][0].values - seen[other][0].values)  # type: ignore[operator]
             if kind == "pure":
-                loss = sum(log_ratio(scale, int(d)) for d in moves) / float(cost)
+                loss = sum(log_ratio(laplace, scale, int(d)) for d in moves) / float(cost)
             else:
                 pmf = gaussian if kind == "gaussian" else laplace
                 loss = max(
@@ -144,23 +144,6 @@ def check_price(unit: Unit, kind: str, factor: float = 1.0) -> None:
             worst = max(worst, loss)
     assert worst <= 1 + 1e-6
     assert worst > 0.9
-
-
-CACHE: dict[tuple[object, ...], float] = {}
-
-
-def log_ratio(scale: float, shift: int) -> float:
-    x = np.arange(-40, 41)
-    return float(np.abs(np.log(laplace(scale, x) / laplace(scale, x - shift))).max())
-
-
-def renyi(pmf: object, scale: float, shift: int, order: float) -> float:
-    key = (pmf, scale, shift, order)
-    if key not in CACHE:
-        x = np.arange(-math.ceil(30 * scale), math.ceil(30 * scale) + 1)
-        p, q = (np.log(pmf(scale, at)) for at in (x, x - shift))  # type: ignore[operator]
-        CACHE[key] = float(np.log(np.exp(order * p + (1 - order) * q).sum()) / (order - 1))
-    return CACHE[key]
 
 
 @pytest.mark.parametrize("unit", [Unit(), Unit(Neighbours.REPLACE)], ids=str)
@@ -207,7 +190,7 @@ def test_a_line_of_hostile_bytes_changes_its_own_signs_alone(line: bytes, tmp_pa
     def read(lines: list[bytes]) -> np.ndarray:
         path = tmp_path / "t.csv"  # type: ignore[operator]
         path.write_bytes(b"\n".join([b"key", *lines]) + b"\n")
-        source = open_source(path, "lines", names=["key"])
+        source = open_source(path, Reading("lines", names=["key"]))
         return PrivateProjection.of(source, "key", Hashed(b"k" * 16), projection).reveal().exact(())
 
     before = read(others)
@@ -235,8 +218,6 @@ def test_the_same_keys_of_any_type_have_the_same_sums(column: pa.Array) -> None:
 
 def test_values_that_share_a_text_are_added_up() -> None:
     """A dictionary would keep the last of them, and a record could move the sums by the other's count."""
-    from factored_mwem.tables.profile import ColumnProfile
-
     profile = ColumnProfile()
     profile.add(pa.array(["a"] * 5))
 
@@ -244,14 +225,5 @@ def test_values_that_share_a_text_are_added_up() -> None:
         def keys(self) -> tuple[list[str], np.ndarray]:
             return ["a", "a"], np.array([5, 1])
 
-    from factored_mwem.privacy.projected import Projected
-
     found = Projected(Twice(), Listed(KEYS), MEMBERS[0]).exact(())
     assert found.tolist() == sums(("a",) * 6, MEMBERS[0]).tolist()
-
-
-def test_what_is_sealed_shows_nothing() -> None:
-    private = sealed(("a", "b"), MEMBERS[0])
-    assert (
-        repr(private) == "<PrivateProjection: private>" and repr(private.reveal()) == "<Projected: private>"
-    )

@@ -17,20 +17,17 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.privacy import noise
-from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import OpenDPNoise, discrete_cauchy, spread_scale
+from factored_mwem.privacy.other.smooth import measure_smooth
+from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
-from factored_mwem.privacy.smooth import measure_smooth
 
 
 class Told(Sealed):
     """A sealed number with a bound that a test decides."""
 
     __slots__ = ()
-
-    def subject(self, what: object) -> tuple[str, ...]:
-        return ("x",)
 
 
 class Contents:
@@ -103,9 +100,7 @@ class Recorded:
 
 
 def exact_law(scale: Fraction, octaves: int) -> dict[int, Fraction]:
-    """The sampler's law by its own steps, before the last octaves: proposals times acceptance, in
-    fractions.
-    """
+    """The sampler's law by its own steps, before the last octaves: proposals times acceptance, exact."""
     p, q = scale.numerator, scale.denominator
     most, law = -(-p // q), dict[int, Fraction]()
     for z in range(most << octaves):

@@ -11,16 +11,23 @@ import numpy as np
 import pytest
 from support.fakes import FakeNoise
 
-from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism, price, scale_for
+from factored_mwem.accounting.accountant import (
+    Accountant,
+    Budget,
+    Charge,
+    Mechanism,
+    guarantee,
+    price,
+    scale_for,
+)
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.ledger.journal import Journaled, Record
 from factored_mwem.ledger.journal_folder import JournalFile
-from factored_mwem.privacy.counts import Sealed
-from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.privacy.metered import Metered
-from factored_mwem.privacy.noise import Begun, OpenDPNoise
+from factored_mwem.privacy.noise import NoisyThreshold, OpenDPNoise
+from factored_mwem.privacy.rows import SCORE_GRID, Sealed, SealedQuery
 from factored_mwem.privacy.session import Session, scale_on_score
 
 REACH = 400
@@ -84,8 +91,8 @@ class Contents:
 
 
 class Answers(Sealed):
-    def sensitivity(self, what: str, unit: Unit, composition: Composition) -> int:
-        return unit.of_counting_query
+    def query(self, what: str, unit: Unit) -> SealedQuery:
+        return SealedQuery.each((), (), unit.of_counting_query)
 
 
 def begun(noise: Any = None, *, budget: Budget | None = None, contributions: int = 1) -> Session:
@@ -140,15 +147,15 @@ def test_a_meter_lets_no_test_go_on_without_its_charge() -> None:
     with pytest.raises(AssertionError):
         meter.exceeds(0, test._begun, scale=scale / 2)
     with pytest.raises(AssertionError):
-        meter.exceeds(0, Begun(0), scale=scale)
+        meter.exceeds(0, NoisyThreshold(0), scale=scale)
     with pytest.raises(AssertionError):
         meter.begin(scale=test.charge.scale)  # a second threshold for the same charge
 
 
 def test_the_threshold_shows_nothing() -> None:
     noise = OpenDPNoise(Composition.ZCDP).begin(scale=3.0)
-    assert "Begun" in repr(noise) and not any(c.isdigit() for c in repr(noise).replace("0x", ""))
-    assert noise.gone is False and Begun().gone is True
+    assert "NoisyThreshold" in repr(noise) and not any(c.isdigit() for c in repr(noise).replace("0x", ""))
+    assert noise.gone is False and NoisyThreshold().gone is True
 
 
 def test_real_noise_tells_far_from_near() -> None:
@@ -179,16 +186,14 @@ def test_a_killed_session_repeats_what_it_said_and_pays_for_a_new_test(tmp_path:
     """
     questions = "aabaab"
     kept: list[Record] = []
-    for attempt, cut in enumerate((None, died, died + 3)):
-        path = tmp_path / f"journal{attempt}"
+    for number, cut in enumerate((None, died, died + 3)):
+        path = tmp_path / f"journal{number}"
         before = JournalFile(path, KEY)
         before.begin({"entry": "x"})
         for facts, numbers in kept[:cut]:
             before.append(facts, numbers)
         before.close()
-        accountant = Accountant(Budget.of(1.0, 0.0))
-        journaled = Journaled(FakeNoise(Composition.PURE), JournalFile(path, KEY), accountant, complete=False)
-        session = Session(accountant, Unit(), Metered(journaled, accountant))
+        session, journaled, accountant = attempt(path)
         assert asked(session, journaled, questions) == [q == "b" for q in questions]
         journaled._journal.close()
         begins = [at for at, (facts, _) in enumerate(kept[:cut]) if facts.get("draw") == "begin"]
@@ -201,23 +206,24 @@ def test_a_killed_session_repeats_what_it_said_and_pays_for_a_new_test(tmp_path:
         assert sum(facts.get("draw") == "begin" for facts, _ in kept) == len(accountant.entries)
 
 
-def test_a_question_that_was_refused_after_a_dead_test_is_no_answer_of_it(tmp_path: Path) -> None:
-    """Where what is left is not enough for another test, note follows note; going on must not take the second
-    for what the test said.
-    """
-    path = tmp_path / "journal"
-    first = JournalFile(path, KEY)
-    first.begin({"entry": "x"})
+def attempt(path: Path) -> tuple[Session, Journaled, Accountant]:
+    """A session that goes on from a journal."""
     accountant = Accountant(Budget.of(1.0, 0.0))
-    journaled = Journaled(FakeNoise(Composition.PURE), first, accountant, complete=False)
-    session = Session(accountant, Unit(), Metered(journaled, accountant))
+    journaled = Journaled(FakeNoise(Composition.PURE), JournalFile(path, KEY), accountant, complete=False)
+    return Session(accountant, Unit(), Metered(journaled, accountant)), journaled, accountant
+
+
+def test_a_question_that_was_refused_after_a_dead_test_is_no_answer_of_it(tmp_path: Path) -> None:
+    """Note follows note where no test can be paid: going on must not take one for what a test said."""
+    first = JournalFile(tmp_path / "journal", KEY)
+    first.begin({"entry": "x"})
+    first.close()
+    session, journaled, _ = attempt(tmp_path / "journal")
     asked(session, journaled, "a")
     for what in "bb":
         journaled.note({"asked": what})
-    first.close()
-    accountant = Accountant(Budget.of(1.0, 0.0))
-    journaled = Journaled(FakeNoise(Composition.PURE), JournalFile(path, KEY), accountant, complete=False)
-    session = Session(accountant, Unit(), Metered(journaled, accountant))
+    journaled._journal.close()
+    session, journaled, _ = attempt(tmp_path / "journal")
     journaled.note({"asked": "a"})
     test = session.begin(1, cost=Fraction(1, 10))
     assert session.exceeds(test, ANSWERS, "a", answer=12.0, threshold=5.0) is False
@@ -228,8 +234,6 @@ def test_a_question_that_was_refused_after_a_dead_test_is_no_answer_of_it(tmp_pa
 
 
 def test_basic_budgets_add_epsilons_and_deltas() -> None:
-    from factored_mwem.accounting.accountant import Charge, guarantee
-
     budget = Budget.basic(1.0, 1e-6)
     accountant = Accountant(budget)
     for _ in range(2):

@@ -9,7 +9,7 @@ import pytest
 from support.goodness import happens
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.answers import looks
+from factored_mwem.answers import projections
 from factored_mwem.answers.answering import Answering
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.domain.domain import Domain
@@ -17,8 +17,6 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.session import Measurement, NoiseScale
-
-pytestmark = pytest.mark.slow
 
 DRAWS = 2400
 DOMAIN = Domain.from_dict({"a": 4, "b": 3, "c": 6})
@@ -91,12 +89,12 @@ def test_intervals_of_what_was_measured_hold_the_truth(text, composition, public
 
 def test_a_variance_that_forgets_summed_cells_is_seen(monkeypatch) -> None:
     """The planted bug: a noisy sum of many cells taken for as sure as one of them."""
-    honest = looks.Noisy.look
+    honest = projections.Noisy.projected
 
     def forgetful(self, index, variables):
         look = honest(self, index, variables)
         return look._replace(summed=1, precision=look.precision * look.summed)
 
-    monkeypatch.setattr(looks.Noisy, "look", forgetful)
+    monkeypatch.setattr(projections.Noisy, "projected", forgetful)
     text = "count where b = 1"  # of which every measurement is summed over other columns
     assert not happens(covered(text, Composition.ZCDP, public=False), DRAWS, 0.95, [0.8])

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.drawing import drawing
+from support.fakes import Between
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.interactive.asking import asking
-from factored_mwem.interactive.prices import Prices
-from factored_mwem.ledger.run import Booking
-from factored_mwem.privacy.counts import Sealed
-from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.privacy.metered import Metered
-from factored_mwem.privacy.noise import Begun, OpenDPNoise
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.rows import SCORE_GRID, Sealed, SealedQuery
 from factored_mwem.privacy.session import Session
+from factored_mwem.sessions.online.asking import ask
+from factored_mwem.sessions.online.prices import Prices
 
 BETA, SESSIONS, N = 0.001, 150, 2000
 MOST = 26
@@ -28,26 +28,9 @@ AGES, TOWNS = 12, 4
 DOMAIN = {"age": AGES, "town": TOWNS}
 
 
-class Louder:
-    """The planted bug: three times the noise that was paid for."""
-
-    def __init__(self, factor: float) -> None:
-        self.composition, self._noise, self._factor = Composition.PURE, OpenDPNoise(Composition.PURE), factor
-
-    def select(self, scores: np.ndarray, *, scale: float) -> int:
-        return self._noise.select(scores, scale=scale * self._factor)
-
-    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        return self._noise.add(values, scale=scale * self._factor)
-
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return self._noise.threshold(counts, scale=scale * self._factor, threshold=threshold)
-
-    def begin(self, *, scale: float) -> Begun:
-        return self._noise.begin(scale=scale * self._factor)
-
-    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
-        return self._noise.exceeds(score, begun, scale=scale * self._factor)
+def louder(factor: float) -> Between:
+    """The planted bug: so many times the noise that was paid for."""
+    return Between(OpenDPNoise(Composition.PURE), factor)
 
 
 def _off(noise: Any, delta: float = 0.0) -> tuple[int, dict[str, int]]:
@@ -57,10 +40,8 @@ def _off(noise: Any, delta: float = 0.0) -> tuple[int, dict[str, int]]:
     town = (age * TOWNS // AGES + (rng.random(N) < 0.3)) % TOWNS
     table, off, sources = pa.table({"age": age, "town": town}), 0, dict[str, int]()
     for _ in range(SESSIONS):
-        with asking(
-            table, None, None, domain=DOMAIN, alpha=0.05, beta=BETA, booking=Booking(), noise=noise,
-            epsilon=30.0, delta=delta,
-        ) as session:  # fmt: skip
+        begun = ask(table, domain=DOMAIN, alpha=0.05, beta=BETA, epsilon=30.0, delta=delta)
+        with drawing(noise), begun as session:
             for _ in range(20):
                 low, high = sorted(rng.integers(0, AGES, 2).tolist())
                 t = int(rng.integers(0, TOWNS))
@@ -81,7 +62,7 @@ def test_answers_keep_their_bound(delta: float) -> None:
 
 def test_three_times_the_noise_is_seen() -> None:
     """Measured answers are then off one time in ten."""
-    off, sources = _off(Louder(3.0))
+    off, sources = _off(louder(3.0))
     assert sources["measured"] > 500
     assert off > MOST
 
@@ -104,8 +85,8 @@ class Contents:
 
 
 class Answers(Sealed):
-    def sensitivity(self, what: str, unit: Unit, composition: Composition) -> int:
-        return unit.of_counting_query
+    def query(self, what: str, unit: Unit) -> SealedQuery:
+        return SealedQuery.each((), (), unit.of_counting_query)
 
 
 FAR = Answers(Contents())
@@ -113,4 +94,4 @@ FAR = Answers(Contents())
 
 def test_what_is_off_by_alpha_hardly_ever_passes_a_test() -> None:
     assert _passed(OpenDPNoise(Composition.PURE)) <= MOST
-    assert _passed(Louder(2.0)) > MOST
+    assert _passed(louder(2.0)) > MOST

@@ -14,12 +14,11 @@ from support.goodness import fits, laplace
 from support.graphs import adjacency, sealed, session
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.graphs.tails import tail
-from factored_mwem.privacy.edges import Asked
 from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.other.edges import AllEdges
 from factored_mwem.privacy.session import NoiseScale
+from factored_mwem.sessions.graph.tails import tail
 
-pytestmark = pytest.mark.slow
 FAILS = 1e-10
 """Probability with which any one of these blames what is sound."""
 B = 3.0
@@ -58,7 +57,7 @@ def test_all_pairs_have_noise_of_their_own_at_the_scale_that_was_charged() -> No
     at = session(OpenDPNoise(Composition.PURE), epsilon=0.25)
     ends = [(i, i + 1) for i in range(n - 1)]
     graph = adjacency(n, ends)
-    found = at.measure(sealed(graph), Asked.PAIRS, cost=at.left)
+    found = at.measure(sealed(graph), AllEdges.PAIRS, cost=at.left)
     noise = found.noisy - graph[np.triu_indices(n, 1)].astype(np.int64)
     assert found.scale.value == pytest.approx(4.0) and len(noise) > 40_000
     assert fits(noise, laplace, 4.0)

@@ -13,7 +13,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.estimation import Estimate
-from factored_mwem.pipeline.replicating import tables
+from factored_mwem.pipeline.saving.replicating import tables
 from factored_mwem.privacy.session import Measurement, NoiseScale
 
 ROWS, SCALE, TABLES, TRIALS = 400, 15.0, 15, 400
@@ -77,12 +77,10 @@ def without_noise(figures: np.ndarray) -> tuple[float, float]:
     return estimate - 1.96 * error, estimate + 1.96 * error
 
 
-@pytest.mark.slow
 def test_combined_intervals_hold_the_truth() -> None:
     assert coverage(by_the_rule) >= FLOOR
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("naive", [as_if_real, without_noise])
 def test_rows_taken_for_people_do_not(naive) -> None:
     assert coverage(naive) < FLOOR

@@ -15,14 +15,10 @@ from support.goodness import fits, laplace
 
 from factored_mwem.accounting.admissible import Admissible, Shape
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.ledger.run import Booking
-from factored_mwem.policy import Policy
 from factored_mwem.privacy.noise import OpenDPNoise, discrete_cauchy
-from factored_mwem.privacy.order import Ordered
-from factored_mwem.statistics import sample_and_aggregate
-from factored_mwem.statistics.column_statistic import ask
-from factored_mwem.statistics.grid import Grid
-from factored_mwem.statistics.question import Question
+from factored_mwem.privacy.other.order import Ordered
+from factored_mwem.sessions.statistic import sample_and_aggregate
+from factored_mwem.sessions.statistic.column_statistic import statistic
 
 DRAWS = 40_000
 
@@ -44,9 +40,7 @@ def farthest(draws: np.ndarray, scale: float) -> float:
 
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(27, 8), Fraction(1000)])
 def test_the_system_draws_a_discrete_cauchy(scale: Fraction) -> None:
-    """Dvoretzky, Kiefer, Wolfowitz: a right sampler is further off than this once in 1e10; 0.7 and 1.3
-    times the scale are seen.
-    """
+    """A right sampler is further off once in 1e10 (DKW); 0.7 and 1.3 times the scale are seen."""
     draws = np.array([discrete_cauchy(scale) for _ in range(DRAWS)], dtype=np.float64)
     allowed = math.sqrt(math.log(2e10) / (2 * DRAWS))
     assert farthest(draws, float(scale)) < allowed
@@ -63,17 +57,14 @@ def test_the_adapter_draws_a_laplace_of_the_private_scale() -> None:
 
 def shares(table: list[float], epsilon: float, runs: int) -> np.ndarray:
     """How often the noisy minimum is each of the grid's values, real noise and all."""
-    grid = Grid.of(0, 3)
-    question, policy = Question.of("x", "min", grid, 0.0), Policy.of(delta=0, epsilon=epsilon)
     data = pa.table({"x": pa.array(table, pa.float64())})
-    found = [ask(data, question, policy, Booking()).value for _ in range(runs)]
+    given = {"lower": 0, "upper": 3, "grid": 1, "epsilon": epsilon}
+    found = [statistic(data, "x", "min", **given).value for _ in range(runs)]
     return np.bincount(np.rint(found).astype(int), minlength=4) / runs
 
 
 def seen_loss(epsilon: float, runs: int = 1500) -> float:
-    """A lower bound of the loss between two neighbours, seen in `runs` runs each: Hoeffding, 1e-10 a
-    share.
-    """
+    """A lower bound of the loss between two neighbours: Hoeffding, 1e-10 a share."""
     off = math.sqrt(math.log(16e10) / (2 * runs))
     one, other = shares([3, 3, 3], epsilon, runs), shares([0, 3, 3, 3], epsilon, runs)
     pairs = ((one, other), (other, one))
@@ -100,9 +91,7 @@ def test_cauchy_tails_are_what_the_constants_say() -> None:
 
 @pytest.mark.parametrize("by", ["center", "average"])
 def test_a_function_of_blocks_comes_out_near(by: str) -> None:
-    """The mean of 40,000 rows in 200 blocks: r is about 3 deviations of a block's mean, and the noise a
-    few r.
-    """
+    """200 blocks: r is about 3 deviations of a block's mean, and the noise a few r."""
     rng = np.random.default_rng(11)
     table = pa.table({"x": rng.normal(50, 10, 40_000).clip(0, 100)})
     mean: Callable[[np.ndarray], float] = lambda rows: rows[:, 0].mean()  # noqa: E731

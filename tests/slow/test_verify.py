@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit.verify.matrix import Configuration, matrix
+from audit.matrix import Configuration, matrix
 
 
 @pytest.mark.parametrize("made", matrix(), ids=lambda made: made.name)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from factored_mwem.interactive.sequence import Update
+from factored_mwem.sessions.online.constructions import Construction, Update
 
+Query = TypeVar("Query")
 Ask = Callable[[int, np.ndarray], int | None]
 """The number of the next query, given the step and all gaps (signed, records); None: there is none."""
 
@@ -47,21 +49,37 @@ def at_random(rng: np.random.Generator, alpha: float) -> Ask:
     return ask
 
 
-def attack(
-    construction: Any, table: np.ndarray, queries: np.ndarray, alpha: float, ask: Ask, *, lie: float = 0.0
-) -> tuple[list[Update[np.ndarray]], list[float]]:
-    """(updates, potentials before the first and after each) until no query of `queries: float64[k, element]`
-    is off by alpha. `lie`: how far values are from the truth, towards the hypothesis, as a share of alpha.
+@dataclass(frozen=True)
+class Case(Generic[Query]):
+    """A construction and a table: `make` a fresh one, the true answers, queries to attack with; where
+    there is one, the potential of the proof, and by how much an update along a query lessens it at least.
     """
-    truth, updates, potentials = queries @ table, [], [construction.potential(table)]
-    while len(updates) < 20_000:
-        answers = np.array([construction.answer(query) for query in queries])
+
+    make: Callable[[], Construction[Query]]
+    truth: Callable[[Query], float]
+    queries: Sequence[Query]
+    alpha: float
+    potential: Callable[[Any], float] | None = None
+    least_drop: Callable[[Query], float] | None = None
+
+
+def attack(case: Case[Query], ask: Ask, *, lie: float = 0.0) -> tuple[Any, list[Update[Query]], list[float]]:
+    """(construction, updates, potentials before the first and after each) until no query is off by alpha,
+    or there are more than the bound allows. `lie`: how far values are from the truth, towards the
+    hypothesis, as a share of alpha.
+    """
+    made, updates = case.make(), list[Update[Query]]()
+    truth = np.array([case.truth(query) for query in case.queries])
+    potential = case.potential or (lambda made: 0.0)
+    potentials = [potential(made)]
+    while len(updates) <= made.bound(case.alpha) + 5:
+        answers = np.array([made.answer(query) for query in case.queries])
         gaps = answers - truth
-        if np.abs(gaps).max() < alpha:
-            return updates, potentials
+        if np.abs(gaps).max() < case.alpha:
+            return made, updates, potentials
         q = ask(len(updates), gaps)
-        value = truth[q] + np.sign(gaps[q]) * lie * alpha
-        updates.append(Update(queries[q], value, answers[q]))
-        construction.update(queries[q], value)
-        potentials.append(construction.potential(table))
-    raise AssertionError("without end")
+        value = truth[q] + np.sign(gaps[q]) * lie * case.alpha
+        updates.append(Update(case.queries[q], value, answers[q]))
+        made.update(case.queries[q], value)
+        potentials.append(potential(made))
+    return made, updates, potentials  # more than there may be

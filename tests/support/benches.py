@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -37,3 +38,11 @@ def bench(what: str, *options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(part) for part in command], env=environment, capture_output=True, text=True, check=False
     )
+
+
+def runs(out: Path, what: str, *options: object) -> list[dict[str, str]]:
+    """The rows of the CSV that a benchmark leaves."""
+    done = bench(what, *options, "-o", out)
+    assert done.returncode == 0, done.stderr
+    with open(out, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))

@@ -57,89 +57,57 @@ def toml(answers: dict[str, Any]) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in answers.items())
 
 
-def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": required,
-        "properties": properties,
-    }
-
-
 TEXT = {"type": "string", "minLength": 1}
 TEXTS = {"type": "array", "items": TEXT, "minItems": 1}
-NUMBER = {"type": "number"}
+
+
+def _closed(texts: str = "", optional: str = "", **properties: Any) -> dict[str, Any]:
+    """An object with these properties alone: `texts` are texts; all must be there but the `optional` ones."""
+    properties |= dict.fromkeys(texts.split(), TEXT)
+    required = sorted(properties.keys() - set(optional.split()))
+    return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
+
+
+def _one_of(*words: str) -> dict[str, Any]:
+    return {"enum": list(words)}
+
+
 REGISTRY = _closed(
-    ["url_slug", "status", "tier", "deployment"],
-    url_slug=TEXT,
-    status={"enum": ["Draft"]},
+    "url_slug",
+    status=_one_of("Draft"),
     tier={"enum": [3]},
     deployment=_closed(
-        [
-            "basic",
-            "dp_variant",
-            "privacy_loss",
-            "deployment_model",
-            "accounting",
-            "implementation",
-            "administrative",
-        ],
         basic=_closed(
-            [
-                "name",
-                "data_curators",
-                "description",
-                "intended_use",
-                "data_product_type",
-                "data_product_region",
-                "publication_date",
-            ],
-            name=TEXT,
+            "name description intended_use data_product_region",
+            "data_product_sector",
             data_curators=TEXTS,
-            description=TEXT,
-            intended_use=TEXT,
-            data_product_type={"enum": ["Synthetic data"]},
-            data_product_region=TEXT,
+            data_product_type=_one_of("Synthetic data"),
             publication_date={"type": "string", "format": "date"},
-            data_product_sector={
-                "enum": ["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"]
-            },
+            data_product_sector=_one_of(
+                "Technology", "Healthcare", "Education", "Government", "Energy", "Finance"
+            ),
         ),
         dp_variant=_closed(
-            ["variant_name", "data_domain", "unprotected_quantities"],
-            variant_name={
-                "enum": ["Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"]
-            },
-            data_domain=TEXT,
-            unprotected_quantities=TEXT,
+            "data_domain unprotected_quantities",
+            variant_name=_one_of("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"),
         ),
         privacy_loss=_closed(
-            ["privacy_unit", "privacy_unit_details", "privacy_parameters", "privacy_parameters_details"],
-            privacy_unit=TEXT,
-            privacy_unit_details=TEXT,
-            privacy_parameters=_closed(["epsilon"], epsilon=NUMBER, delta=NUMBER, rho=NUMBER),
-            privacy_parameters_details=TEXT,
+            "privacy_unit privacy_unit_details privacy_parameters_details",
+            privacy_parameters=_closed(
+                optional="delta rho", **{name: {"type": "number"} for name in ("epsilon", "delta", "rho")}
+            ),
         ),
         deployment_model=_closed(
-            ["model_name", "actors", "release_type", "data_source_type", "access_type"],
-            model_name={"enum": ["Local", "Central", "Shuffle", "Federated", "Varies"]},
-            model_name_details=TEXT,
-            actors=TEXT,
-            release_type={"enum": ["One release", "Many releases"]},
-            release_type_details=TEXT,
-            data_source_type={"enum": ["Static", "Dynamic"]},
-            data_source_type_details=TEXT,
-            access_type={"enum": ["Interactive", "Non-interactive"]},
-            access_type_details=TEXT,
+            "model_name_details actors release_type_details data_source_type_details access_type_details",
+            "model_name_details release_type_details data_source_type_details access_type_details",
+            model_name=_one_of("Local", "Central", "Shuffle", "Federated", "Varies"),
+            release_type=_one_of("One release", "Many releases"),
+            data_source_type=_one_of("Static", "Dynamic"),
+            access_type=_one_of("Interactive", "Non-interactive"),
         ),
-        accounting=_closed(["post_processing", "composition"], post_processing=TEXT, composition=TEXT),
-        implementation=_closed(
-            ["preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"],
-            preprocessing_and_hyperparameter_tuning=TEXT,
-            mechanisms=TEXT,
-            justification=TEXT,
-        ),
-        administrative=_closed(["registry_authors"], sources=TEXT, notes=TEXT, registry_authors=TEXTS),
+        accounting=_closed("post_processing composition"),
+        implementation=_closed("preprocessing_and_hyperparameter_tuning mechanisms justification"),
+        administrative=_closed("sources notes", "sources notes", registry_authors=TEXTS),
     ),
 )
 """What the registry asks of a record of tier 3, all fields of which we fill."""

@@ -6,20 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from factored_mwem.accounting.admissible import Shape
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.privacy.noise import Begun
+from factored_mwem.privacy.noise import NoisyThreshold
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the adapter: `method` ("select", "add", "threshold", "begin" or "exceeds"), the private
-    input as it came, the scale.
-    """
+    """One call to the adapter: its method, the private input as it came, the scale."""
 
     method: str
     values: object
@@ -49,6 +48,8 @@ class FakeNoise:
         self.winner, self.offset, self.kept = winner, offset, kept
         self.answers = list(answers)
         self.calls: list[Call] = []
+        self.given: list[np.ndarray] = []
+        """Every noisy answer of `add`."""
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         assert scores.dtype == np.int64 and scores.ndim == 1 and len(scores)
@@ -64,9 +65,10 @@ class FakeNoise:
         if self.answers:
             answer = np.asarray(self.answers.pop(0), dtype=np.int64)
             assert answer.shape == values.shape
-            return answer.copy()
-        noisy = self.offset(values, scale) if callable(self.offset) else values + self.offset
-        return np.ascontiguousarray(noisy, dtype=np.int64)
+        else:
+            answer = self.offset(values, scale) if callable(self.offset) else values + self.offset
+        self.given.append(np.array(answer, dtype=np.int64))
+        return self.given[-1].copy()
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         self.calls.append(Call("threshold", dict(counts), scale, threshold))
@@ -76,11 +78,11 @@ class FakeNoise:
             return dict.fromkeys(self.kept, threshold)
         return {key: count for key, count in counts.items() if count >= threshold}
 
-    def begin(self, *, scale: float) -> Begun:
+    def begin(self, *, scale: float) -> NoisyThreshold:
         self.calls.append(Call("begin", None, scale))
-        return Begun(0)
+        return NoisyThreshold(0)
 
-    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+    def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
         """Without noise; `answers` and `offset` are for `add` alone."""
         self.calls.append(Call("exceeds", score, scale))
         return None if begun.gone else begun.reached_by(score)
@@ -96,11 +98,9 @@ class FakeNoise:
 
 
 class Between:
-    """A noise adapter that changes the scale on its way: what a bug between the ledger and the sampler would
-    look like.
-    """
+    """Noise whose scale changes on its way: a bug between the ledger and the sampler."""
 
-    def __init__(self, real: FakeNoise, factor: float) -> None:
+    def __init__(self, real: Any, factor: float) -> None:
         self.real, self.factor, self.composition = real, factor, real.composition
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
@@ -111,6 +111,12 @@ class Between:
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         return self.real.threshold(counts, scale=scale * self.factor, threshold=threshold)
+
+    def begin(self, *, scale: float) -> NoisyThreshold:
+        return self.real.begin(scale=scale * self.factor)
+
+    def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
+        return self.real.exceeds(score, begun, scale=scale * self.factor)
 
 
 def callable_part(part: Callable[..., object]) -> Callable[..., object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -38,6 +39,21 @@ def tail(scale: float, at: int) -> float:
 def laplace(scale: float, x: np.ndarray) -> np.ndarray:
     """Exact probabilities of the discrete Laplace distribution."""
     return np.tanh(0.5 / scale) * np.exp(-np.abs(x) / scale)
+
+
+@cache
+def log_ratio(pmf: Pmf, scale: float, shift: int) -> float:
+    """The largest log ratio of a distribution's probabilities to those of its shift."""
+    x = np.arange(-60, 61)
+    return float(np.abs(np.log(pmf(scale, x) / pmf(scale, x - shift))).max())
+
+
+@cache
+def renyi(pmf: Pmf, scale: float, shift: int, order: float) -> float:
+    """The Renyi divergence of a distribution from its shift."""
+    x = np.arange(-math.ceil(30 * scale), math.ceil(30 * scale) + 1)
+    p, q = np.log(pmf(scale, x)), np.log(pmf(scale, x - shift))
+    return float(np.log(np.exp(order * p + (1 - order) * q).sum()) / (order - 1))
 
 
 def exponential(scale: float, scores: np.ndarray) -> np.ndarray:
@@ -82,9 +98,7 @@ def fits(draws: np.ndarray, pmf: Pmf, scale: float) -> bool:
 
 
 def chooses(draws: np.ndarray, pmf: Pmf, scale: float, scores: np.ndarray, *, power: bool = True) -> bool:
-    """The same for choices among `scores` under selection noise of `scale`; a mere rejection needs no
-    `power`.
-    """
+    """The same for choices among `scores` at that scale; a mere rejection needs no `power`."""
     radius = math.sqrt(2 * (len(scores) * math.log(2) + math.log(1 / FAILURE)) / len(draws))
     claimed = pmf(scale, scores)
     for factor in WRONG if power else ():

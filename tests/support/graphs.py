@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.vertices import Vertices
-from factored_mwem.privacy.edges import Edges, PrivateEdges
+from factored_mwem.privacy.other.edges import Edges, PrivateEdges
 from factored_mwem.privacy.session import Session
 from factored_mwem.workload.cuts import Cut
 
@@ -89,6 +88,3 @@ def edges_of(matrix: np.ndarray) -> Edges:
 
 def session(noise: Any, *, epsilon: float = 1.0, delta: float = 0.0, unit: Unit | None = None) -> Session:
     return Session(Accountant(Budget.of(epsilon, delta)), unit or Unit(), noise)
-
-
-ALL = Fraction(1)

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.backends.datavectors import Axis
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
+from factored_mwem.owner.verifier.hostile import DAYS, FLOATS, INTEGERS, WORDS
+from factored_mwem.tables.backends.datavectors import Axis
 
 REQUIRED = {"required": True}
 SIMPLE = [
@@ -51,14 +52,11 @@ TYPED = [
     {"name": "price", "type": "number", "edges": [0, 0.5, 10], "constraints": REQUIRED},
 ]
 """Columns that are exact only where Arrow carries them."""
-INT64 = [-(2**63), -(2**63) + 1, -(2**53), -1, 0, 1, 7, 99, 100, 2**53, 2**53 + 1, 2**62, 2**63 - 1]
-WORDS = [
-    "a", "A", "a ", " a", "", " ", "é", "e\u0301", "É", "it's", "it''s", "x\\41", "xA", "%", "_", "日本",
-    "only", "ONLY", "NA", "na", "none", "yes", "v1", "v299", "v300", "\\", '"', "a\nb", "\ufeffa", "x" * 5000,
+NEAR = [
+    "a", "A", "a ", " a", "", " ", "é", "e\u0301", "É", "it's", "it''s", "x\\41", "xA", "_", "日本", "only",
+    "ONLY", "na", "none", "yes", "v1", "v299", "v300", '"', "a\nb", "\ufeffa", "x" * 5000,
 ]  # fmt: skip
-DAYS = [-719_162, -1, 0, 10_956, 10_957, 18_321, 21_915, 21_916, 2_932_896]
-"""From 0001-01-01 to 9999-12-31."""
-FLOATS = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 0.1, np.nextafter(0.1, 1), 1.0, -1.0, 5e-324]
+"""Texts close to those of the domain."""
 
 
 def hostile_domain(*, typed: bool = False) -> Domain:
@@ -78,10 +76,10 @@ def hostile_table(rows: int, *, typed: bool = False, seed: int = 0) -> pa.Table:
 
     columns: dict[str, pa.Array] = {}
     for name in ("word", "blank", "many", "one"):
-        plain = [f"v{i}" for i in range(300)] if name == "many" else WORDS[:8]
-        columns[name] = pa.array(some(WORDS, plain=plain), pa.string())
+        plain = [f"v{i}" for i in range(300)] if name == "many" else NEAR[:8]
+        columns[name] = pa.array(some([*NEAR, *WORDS["text"]], plain=plain), pa.string())
     for name in ("age", "gain", "zip", "code"):
-        columns[name] = pa.array(some(INT64, plain=range(-5, 410)), pa.int64())
+        columns[name] = pa.array(some(INTEGERS, plain=range(-5, 410)), pa.int64())
     for name in ("day", "feast"):
         columns[name] = pa.array(some(DAYS, plain=range(10_000, 22_000)), pa.int32()).cast(pa.date32())
     columns["member"] = pa.array(some([True, False], plain=[True, False]), pa.bool_())

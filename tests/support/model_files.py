@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from factored_mwem.pipeline.model_file import digest_of, packed
+from factored_mwem.pipeline.saving.model_file import digest_of, packed
 
 Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 

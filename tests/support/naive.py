@@ -46,9 +46,7 @@ def closure(targets: Iterable[Positions]) -> set[Positions]:
 
 
 class Dense:
-    """A distribution over every cell of the domain (`shares`, sum 1), uniform at first: A_0 of Figure 1
-    divided by n.
-    """
+    """A distribution over all cells (`shares`, sum 1), uniform at first: A_0 of Figure 1 over n."""
 
     def __init__(self, shape: Sequence[int], shares: dict[Cell, float] | None = None) -> None:
         self.shape = tuple(shape)
@@ -159,9 +157,7 @@ def history(
 
 
 def counts_within_one(counts: Sequence[int], shares: Sequence[float], rows: int) -> bool:
-    """Whether every cell came floor or ceil of share * rows times (a float's breadth around whole
-    numbers).
-    """
+    """Whether every cell came floor or ceil of share * rows times (but for a float's breadth)."""
     return all(
         math.floor(s * rows - 1e-9) <= c <= math.ceil(s * rows + 1e-9)
         for c, s in zip(counts, shares, strict=True)
@@ -169,9 +165,7 @@ def counts_within_one(counts: Sequence[int], shares: Sequence[float], rows: int)
 
 
 def project(point: Sequence[float], total: float) -> list[float]:
-    """The nearest point without negative entries and with sum `total`, by bisection on what is taken off
-    every entry.
-    """
+    """The nearest point without negative entries and with sum `total`, by bisection."""
     low, high = min(point) - total - 1, max(point)
     for _ in range(200):
         middle = (low + high) / 2

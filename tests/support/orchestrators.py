@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
@@ -21,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.processes import free_port
+
 from factored_mwem import Cap, LedgerFile, Neighbours
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ PATIENCE = 300.0
 HOOK = """
 import os, pathlib, signal
 
-from factored_mwem import crashpoints
+from factored_mwem.files import crashpoints
 from factored_mwem.errors import Busy
 
 folder = pathlib.Path(os.environ["RECIPE_FOLDER"])
@@ -146,12 +147,6 @@ def answers(url: str) -> bool:
         return bool(answer.status == 200)
 
 
-def free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
-
-
 @dataclass(frozen=True)
 class Told:
     """What an orchestrator says: how often it tried the run that was killed, whether that ended well, and the
@@ -168,7 +163,7 @@ class Told:
 
 def airflow(place: Place) -> Told:
     """A scheduler with a LocalExecutor and an API server; the scheduler retries."""
-    port = free_port()
+    port = str(free_port())
     settings = {
         "AIRFLOW_HOME": str(place.folder),
         "AIRFLOW__CORE__DAGS_FOLDER": str(place.folder / "recipe"),
@@ -240,7 +235,7 @@ def prefect(place: Place) -> Told:
     """A server, and a runner that serves the flow: it reports the crash, and takes the run up again when the
     same flow run is retried. The error after that is retried by the task itself.
     """
-    port = free_port()
+    port = str(free_port())
     api = f"http://127.0.0.1:{port}/api"
     settings = {"PREFECT_HOME": str(place.folder / "home"), "PREFECT_API_URL": api}
     settings |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false"}

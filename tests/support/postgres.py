@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import free_port
 
 PASSWORD = "s3cret-CANARY"
 """Of the role `etl`, over TCP."""
@@ -41,7 +41,7 @@ class Server:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="fmwem-pg-", dir="/tmp"))  # a socket's path must be short
-        self.port = _free_port()
+        self.port = free_port()
         self.user: dict[str, Any] = {}
         if os.geteuid() == 0:  # PostgreSQL refuses to be root
             self.user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
@@ -56,15 +56,8 @@ class Server:
     def start(self, *options: str) -> None:
         """Ready for connections when it returns."""
         given = ["-D", str(self.folder / "data"), "-k", str(self.folder), "-h", "127.0.0.1"]
-        command = [
-            str(binary("postgres")),
-            *given,
-            "-p",
-            str(self.port),
-            "-c",
-            "max_connections=60",
-            *options,
-        ]
+        given += ["-p", str(self.port), "-c", "max_connections=60"]
+        command = [str(binary("postgres")), *given, *options]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **self.user)
         for _ in range(600):
@@ -119,12 +112,6 @@ class Server:
         """End every session with that database, as a network or a failover would."""
         name = uri.split("/")[3].split("?")[0]
         self.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def started() -> Server:

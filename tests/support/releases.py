@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.asked import request_of
 from support.fakes import FakeNoise
 from support.goodness import exponential, gaussian, laplace, permute_and_flip
 from support.rows import private_counts
@@ -19,15 +20,15 @@ from support.tables import SMALL, small_table
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.backends.source import open_source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
-from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
-from factored_mwem.request import Request
+from factored_mwem.privacy.session import Eligible, Session
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -63,11 +64,21 @@ def models() -> Iterator[ProductModel]:
 engines = pytest.mark.parametrize("engine_", ["tree", "mwem"])
 
 
+PAIRS = Workload.marginals(2)
+
+
 def run(
-    table: Any, policy: Policy, noise: Any, *, domain: Domain | None = SMALL, columns: list[str] | None = None
+    table: Any,
+    policy: Policy,
+    noise: Any,
+    *,
+    domain: Domain | None = SMALL,
+    columns: list[str] | None = None,
+    workload: Workload = PAIRS,
 ) -> Release:
     return make(
-        Request(open_source(table), Workload.marginals(2), policy, domain, columns, None, 1), noise=noise
+        request_of(open_source(table), workload, policy, domain, columns=columns, sample_seed=1),
+        noise=noise,
     )
 
 
@@ -78,7 +89,7 @@ def script(fake: FakeNoise) -> FakeNoise:
     return FakeNoise(
         fake.composition,
         winner=lambda scores, scale: int(np.argmax(next(picked).values)),
-        answers=[c.values for c in fake.calls if c.method == "add"],
+        answers=fake.given,
         kept=lambda counts, scale, threshold: {k: n for k, n in next(kept).values.items() if n >= threshold},
     )
 
@@ -105,19 +116,40 @@ def neighbour(table: pa.Table, relation: str) -> pa.Table:
     return pa.concat_tables([strange, table.slice(1)])
 
 
-def check_nothing_leaks(folder: Path, relation: str, domain: Domain | None, **choices: Any) -> None:
+def check_nothing_leaks(
+    folder: Path,
+    relation: str,
+    domain: Domain | None,
+    *,
+    workload: Workload = PAIRS,
+    offset: Any = 0,
+    **choices: Any,
+) -> None:
+    """Two neighbours, the second given the noisy answers and choices of the first: all that is published,
+    offered and charged is the same.
+    """
     policy = Policy.of(neighbours=relation, **choices)
     table = small_table(2000)
-    first = FakeNoise(policy.budget(learn_domain=domain is None).composition)
-    ours = published(run(table, policy, first, domain=domain), folder, "ours")
-    second = script(first)
-    theirs = published(run(neighbour(table, relation), policy, second, domain=domain), folder, "theirs")
-    assert len(ours) == 4 or len(ours) == 5
-    same = (
-        ours == theirs
-        # not in the assert: under CI=true pytest would explain the difference of two files byte by byte, for
-        # hours
-    )
+    first = FakeNoise(policy.budget(learn_domain=domain is None).composition, offset=offset)
+    offered: list[list[int]] = []
+    select = Session.select
+
+    def noting(self: Session, sealed: Any, answers: Any, eligible: Eligible, **rest: Any) -> int:
+        offered.append(eligible.which.tolist())
+        return select(self, sealed, answers, eligible, **rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "select", noting)
+        made = run(table, policy, first, domain=domain, workload=workload)
+        ours, rounds = published(made, folder, "ours"), len(offered)
+        second = script(first)
+        made = run(neighbour(table, relation), policy, second, domain=domain, workload=workload)
+        theirs = published(made, folder, "theirs")
+    assert len(ours) in (4, 5)
+    assert offered[:rounds] == offered[rounds:]
+    assert [c.scale for c in first.calls] == [c.scale for c in second.calls]
+    # not in the assert: under CI=true pytest would explain how two files differ byte by byte, for hours
+    same = ours == theirs
     assert same
     assert any(
         not np.array_equal(a.values, b.values)

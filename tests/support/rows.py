@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from factored_mwem.domain.domain import Domain
-from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows, Rows, Tables
+from factored_mwem.privacy.answers import PrivateAnswers
+from factored_mwem.privacy.counts import CandidateTables, PrivateCounts, PrivateRows
+from factored_mwem.privacy.rows import Rows
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
 
 Columns = Sequence[np.ndarray]
 
 
-def tables_of(codes: Columns, candidates: Candidates) -> Tables:
-    return Tables(Rows.coded(codes, candidates.domain.shape), candidates)
+def tables_of(codes: Columns, candidates: Candidates) -> CandidateTables:
+    return CandidateTables(Rows.coded(codes, candidates.domain.shape), candidates)
 
 
 def private_counts(codes: Columns, candidates: Candidates) -> PrivateCounts:
@@ -23,7 +25,7 @@ def private_counts(codes: Columns, candidates: Candidates) -> PrivateCounts:
 
 
 def private_answers(codes: Columns, domain: Domain, kinds: Sequence[Questions]) -> PrivateAnswers:
-    return PrivateRows.coded(codes, domain).answer(domain, kinds)
+    return PrivateAnswers.of(PrivateRows.coded(codes, domain), domain, kinds)
 
 
 def codes_in(rows: PrivateRows) -> list[np.ndarray]:

@@ -8,33 +8,21 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+
+def _between(low: float, high: float, **more: bool) -> dict[str, Any]:
+    return {"minimum": low, "maximum": high, **more}
+
+
 FIELDS: list[dict[str, Any]] = [
     {"name": "a", "categories": ["p", "q", "r"]},
     {"name": "b", "type": "integer", "categories": [1, 2, 5, 9], "constraints": {"required": True}},
     {"name": "c", "type": "boolean"},
-    {
-        "name": "x",
-        "type": "integer",
-        "bins": 5,
-        "specialValues": [7, 0],
-        "constraints": {"minimum": 0, "maximum": 30},
-    },
-    {
-        "name": "y",
-        "type": "integer",
-        "bins": 7,
-        "constraints": {"minimum": -5, "maximum": 40, "required": True},
-    },
-    {
-        "name": "u",
-        "type": "number",
-        "bins": 3,
-        "decimals": 1,
-        "constraints": {"minimum": 0, "maximum": 2, "required": True},
-    },
-    {"name": "v", "type": "number", "bins": 4, "decimals": 1, "constraints": {"minimum": 0, "maximum": 2}},
+    {"name": "x", "type": "integer", "bins": 5, "specialValues": [7, 0], "constraints": _between(0, 30)},
+    {"name": "y", "type": "integer", "bins": 7, "constraints": _between(-5, 40, required=True)},
+    {"name": "u", "type": "number", "bins": 3, "decimals": 1, "constraints": _between(0, 2, required=True)},
+    {"name": "v", "type": "number", "bins": 4, "decimals": 1, "constraints": _between(0, 2)},
     {"name": "d", "categories": ["low", "high"]},
-    {"name": "t", "type": "number", "constraints": {"minimum": -10, "maximum": 100}},
+    {"name": "t", "type": "number", "constraints": _between(-10, 100)},
 ]
 KINDS = {"a": pa.string(), "b": pa.int64(), "c": pa.bool_(), "x": pa.int64(), "y": pa.int64()} | {
     "u": pa.float64(), "v": pa.float64(), "d": pa.string(), "t": pa.float64()

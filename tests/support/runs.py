@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from support.fakes import FakeNoise
 
-from factored_mwem import crashpoints as faults
+from factored_mwem.files import crashpoints as faults
 from factored_mwem.ledger.entries import Entry
 from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.release import make, spending_of
 from factored_mwem.pipeline.result import Release
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
 
 DOMAIN = {"a": 4, "b": 3, "c": 5}
 
@@ -49,9 +49,9 @@ def go(
     noise = noise or FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
-    with Run.begin(r, Booking(booked(books), "t", run_id), version="1") as run:
+    with Run.begin(spending_of(r), Booking(booked(books), "t", run_id), version="1") as run:
         made = make(
-            Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
+            r,
             run,
             noise=noise,
         )
@@ -88,8 +88,3 @@ def sql(path: Path, *statements: str) -> None:
         for statement in statements:
             db.execute(statement)
     db.close()
-
-
-def make_old(path: Path) -> None:
-    """The ledger as it was before there was a chain."""
-    sql(path, "DROP TABLE events", "PRAGMA user_version = 1")

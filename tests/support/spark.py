@@ -23,7 +23,7 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from factored_mwem.backends import spark_tasks as tasks
+from factored_mwem.tables.backends import spark_tasks as tasks
 
 PERSISTENT = {
     "spark.ui.enabled": "false",
@@ -95,7 +95,7 @@ class FailingEncode(_Failing, tasks.Encode):
 
 
 @dataclass(frozen=True)
-class FailingCount(_Failing, tasks.Count):
+class FailingCount(_Failing, tasks.CountMarginals):
     said: str = ""
 
 
@@ -105,8 +105,9 @@ class FailingAdd(_Failing, tasks.Add):
 
 
 def fail_once(patch: pytest.MonkeyPatch, said: Path) -> None:
-    """Every task dies once when its work is done, and leaves a file in `said`."""
-    for name, failing in (("Encode", FailingEncode), ("Count", FailingCount), ("Add", FailingAdd)):
+    """Every task dies once when its work is done, and leaves a file in `said`, a new folder."""
+    said.mkdir()
+    for name, failing in (("Encode", FailingEncode), ("CountMarginals", FailingCount), ("Add", FailingAdd)):
         patch.setattr(tasks, name, functools.partial(failing, said=str(said)))
 
 

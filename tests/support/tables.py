@@ -13,7 +13,7 @@ from support.marks import others_slow
 
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.tables.source import Table as Source
+from factored_mwem.tables.inputs.source import Table as Source
 
 SHAPE = (2, 3)
 CELLS = 6
@@ -28,9 +28,7 @@ def tables(rows: int) -> list[Table]:
 
 @cache
 def neighbours(relation: Neighbours, contributions: int) -> list[tuple[Table, Table]]:
-    """All ordered pairs of neighbours of at most 3 rows: a person is any 1 to k rows, the rest is everybody
-    else.
-    """
+    """All ordered pairs of neighbours of at most 3 rows: a person is any 1 to k rows."""
     people = tables(contributions)[1:]
     pairs: set[tuple[Table, Table]] = set()
     for rest in tables(2):
@@ -63,49 +61,23 @@ one_row_units = pytest.mark.parametrize(
 def small_table(rows: int = 3000) -> pa.Table:
     rng = np.random.default_rng(11)
     age, colour = rng.integers(18, 80, rows), rng.choice(["red", "green", "blue"], rows, p=[0.5, 0.3, 0.2])
-    return pa.table(
-        {
-            "age": age,
-            "colour": colour,
-            "owns": (age + rng.integers(0, 40, rows)) > 60,
-            "score": rng.normal(5, 2, rows),
-        }
-    )
+    owns = (age + rng.integers(0, 40, rows)) > 60
+    return pa.table({"age": age, "colour": colour, "owns": owns, "score": rng.normal(5, 2, rows)})
 
 
-SMALL = Domain.from_dict(
-    {
-        "fields": [
-            {
-                "name": "age",
-                "type": "integer",
-                "bins": 6,
-                "constraints": {"minimum": 18, "maximum": 79, "required": True},
-            },
-            {"name": "colour", "type": "string", "categories": ["red", "green", "blue"]},
-            {"name": "owns", "type": "boolean", "constraints": {"required": True}},
-            {"name": "score", "type": "number", "bins": 4, "constraints": {"minimum": 0, "maximum": 10}},
-        ]
-    }
-)
+def _small_domain(age_bins: int, score_bins: int) -> Domain:
+    ages, scores = {"minimum": 18, "maximum": 79, "required": True}, {"minimum": 0, "maximum": 10}
+    fields = [
+        {"name": "age", "type": "integer", "bins": age_bins, "constraints": ages},
+        {"name": "colour", "type": "string", "categories": ["red", "green", "blue"]},
+        {"name": "owns", "type": "boolean", "constraints": {"required": True}},
+        {"name": "score", "type": "number", "bins": score_bins, "constraints": scores},
+    ]
+    return Domain.from_dict({"fields": fields})
 
 
-WIDE = Domain.from_dict(
-    {
-        "fields": [
-            {
-                "name": "age",
-                "type": "integer",
-                "bins": 31,
-                "constraints": {"minimum": 18, "maximum": 79, "required": True},
-            },
-            {"name": "colour", "type": "string", "categories": ["red", "green", "blue"]},
-            {"name": "owns", "type": "boolean", "constraints": {"required": True}},
-            {"name": "score", "type": "number", "bins": 40, "constraints": {"minimum": 0, "maximum": 10}},
-        ]
-    }
-)
-"""The same with so many bins that attributes get coarser levels."""
+SMALL, WIDE = _small_domain(6, 4), _small_domain(31, 40)
+"""`WIDE`: the same with so many bins that attributes get coarser levels."""
 
 
 def as_text(table: pa.Table) -> Source:

@@ -4,43 +4,44 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.processes import PYTHON, ended, line, started
 
 from factored_mwem import Release
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import IfExists, check_target
-from factored_mwem.tables import formats
-from factored_mwem.tables.formats import write_batches
+from factored_mwem.files.files import IfExists, check_target
+from factored_mwem.tables.outputs import formats
+from factored_mwem.tables.outputs.formats import write_batches
 
 
-def test_a_read_only_folder(tmp_path: Path) -> None:
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path], capture_output=True, check=False
-    )
-    if mount.returncode:
-        pytest.skip("this machine may not mount")
-    try:
-        with pytest.raises(InputError, match="read-only file system"):
-            check_target(tmp_path / "t.parquet", IfExists.REFUSE)
-    finally:
-        subprocess.run(["umount", tmp_path], check=True)
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """The folder, once a disk with these options is mounted on it."""
+
+    def mounted(options: str) -> Path:
+        if ended("mount", "-t", "tmpfs", "-o", options, "tmpfs", tmp_path).returncode:
+            pytest.skip("this machine may not mount")
+        return tmp_path
+
+    yield mounted
+    ended("umount", tmp_path)
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder))
+def test_a_read_only_folder(disk: Callable[[str], Path]) -> None:
+    with pytest.raises(InputError, match="read-only file system"):
+        check_target(disk("ro") / "t.parquet", IfExists.REFUSE)
 
 
 WRITER = """
 import os, resource, signal, sys, time
 import pyarrow as pa
 from pathlib import Path
-from factored_mwem.tables import formats
+from factored_mwem.tables.outputs import formats
 from factored_mwem.cli import main as cli
 
 schema = pa.schema([("n", pa.float64())])
@@ -64,68 +65,38 @@ cli.main()
 
 
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)],
-    ids=["kill", "ctrl-C", "terminate"],
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )
 def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number: int, code: int) -> None:
-    def listening() -> None:  # a child that was started by one that ignores a signal ignores it, too
-        for heard in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(heard, signal.SIG_DFL)
-
-    command = [sys.executable, "-c", WRITER, "wait", str(tmp_path / "t.parquet")]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=listening,  # noqa: PLW1509 - no threads here
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    assert names(tmp_path) != []  # it is in the middle: its temporary file is there
+    process = started(*PYTHON, WRITER, "wait", tmp_path / "t.parquet")
+    assert line(process) == "writing\n"
+    assert os.listdir(tmp_path) != []  # it is in the middle: its temporary file is there
     time.sleep(0.1)
     process.send_signal(number)
     _, error = process.communicate(timeout=30)
-    assert process.returncode == code
-    assert "t.parquet" not in names(tmp_path)
-    assert "Traceback" not in error
-    if number != signal.SIGKILL:
-        assert names(tmp_path) == []
+    assert process.returncode == code and "Traceback" not in error
+    assert "t.parquet" not in os.listdir(tmp_path)
+    assert number == signal.SIGKILL or os.listdir(tmp_path) == []
     if number == signal.SIGINT:
         assert error == "fmwem: interrupted; nothing was left half-written\n"
 
 
 @pytest.mark.parametrize("suffix", formats.FORMATS)
 def test_a_file_that_grows_too_large_is_one_line_and_gone(tmp_path: Path, suffix: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WRITER, "limit", tmp_path / f"t{suffix}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ended(*PYTHON, WRITER, "limit", tmp_path / f"t{suffix}")
     assert done.returncode == 4, done.stderr
-    assert "no space left to write" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert names(tmp_path) == []
+    assert "no space left to write" in done.stderr and done.stderr.count("\n") == 1
+    assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, made: Release) -> None:
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
-    )
-    if mount.returncode:
-        pytest.skip("this machine may not mount")
-    try:
-        schema = pa.schema([("n", pa.int64())])
-        batch = pa.RecordBatch.from_arrays([pa.array(range(100_000))], schema=schema)
-        for suffix in formats.FORMATS:
-            with pytest.raises(ResourceError, match="no space left to write"):
-                write_batches(tmp_path / f"t{suffix}", schema, [batch])
-            assert names(tmp_path) == []
-        (tmp_path / "ballast").write_bytes(b"x" * 65_536)
-        with pytest.raises(ResourceError, match="no space left"):
-            made.save(tmp_path / "model")
-        assert names(tmp_path) == ["ballast"]
-    finally:
-        subprocess.run(["umount", tmp_path], check=True)
+def test_a_full_disk_is_one_line_and_leaves_nothing(disk: Callable[[str], Path], made: Release) -> None:
+    folder = disk("size=64k")
+    batch = pa.record_batch({"n": pa.array(range(100_000))})
+    for suffix in formats.FORMATS:
+        with pytest.raises(ResourceError, match="no space left to write"):
+            write_batches(folder / f"t{suffix}", batch.schema, [batch])
+        assert os.listdir(folder) == []
+    (folder / "ballast").write_bytes(b"x" * 65_536)
+    with pytest.raises(ResourceError, match="no space left"):
+        made.save(folder / "model")
+    assert os.listdir(folder) == ["ballast"]

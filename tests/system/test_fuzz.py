@@ -13,7 +13,6 @@ import random
 import struct
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -25,7 +24,6 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 from fuzz import command, tables
-from fuzz.files import npy
 from fuzz.targets import TARGETS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -35,14 +33,13 @@ from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings, read_config
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.files import MAX_TEXT_BYTES
-from factored_mwem.tables import source as table
-from factored_mwem.tables.source import open_table
+from factored_mwem.files.files import MAX_TEXT_BYTES
+from factored_mwem.tables.inputs import source as table
+from factored_mwem.tables.inputs.source import open_table
 
-TIMES = int(
-    os.environ.pop("FMWEM_FUZZ", "1")
-)  # taken away at once: the command line refuses variables that it does not know
-EXAMPLES = {"old model": 120, "release": 20, "gzip": 60, "csv": 80, "parquet": 60, "feather": 120}
+# taken away at once: the command line refuses variables that it does not know
+TIMES = int(os.environ.pop("FMWEM_FUZZ", "1"))
+EXAMPLES = {"release": 20, "gzip": 60, "csv": 80, "parquet": 60, "feather": 120}
 """Of the slower targets; 250 of the others."""
 
 
@@ -53,13 +50,15 @@ def corpus(name: str) -> tuple[bytes, ...]:
 
 
 def measured(act: Callable[[], Any], *, seconds: float = command.SECONDS, memory: int = command.MORE) -> Any:
-    """What `act` gives; AssertionError where it takes longer, or more memory."""
+    """What `act` gives; AssertionError where it takes longer, or more memory. Seconds are those of the
+    processor: a busy machine is no slow parser.
+    """
     command.reset_peak()
-    before, start = command.memory("VmRSS"), time.monotonic()
+    before, start = command.memory("VmRSS"), time.process_time()
     try:
         return act()
     finally:
-        took, more = time.monotonic() - start, command.memory("VmHWM") - before
+        took, more = time.process_time() - start, command.memory("VmHWM") - before
         assert took < seconds, f"{took:.0f} s"
         assert more < memory, f"{more >> 20} MB"
 
@@ -78,12 +77,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_files_are_refused_in_one_line(name: str, folder: Path) -> None:
+    most, unchecked = EXAMPLES.get(name, 250) * TIMES, list(HealthCheck)
+
     @settings(
-        max_examples=EXAMPLES.get(name, 250) * TIMES,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=most, derandomize=True, database=None, deadline=None, suppress_health_check=unchecked
     )
     @given(st.randoms(use_true_random=False))
     def check(chance: random.Random) -> None:
@@ -135,7 +132,7 @@ def test_the_check_sees_time_and_memory() -> None:
     with pytest.raises(AssertionError, match="MB"):
         measured(lambda: np.ones(2**24), memory=2**26)
     with pytest.raises(AssertionError, match=r"\d s"):
-        measured(lambda: time.sleep(0.02), seconds=0.01)
+        measured(lambda: sum(range(10**6)), seconds=0.001)
 
 
 # ---- models from strangers
@@ -259,14 +256,6 @@ HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 }
 
 
-HEADS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
-    "10^12 numbers declared": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="(1000000000000,)")),
-    "numbers of a gigabyte each": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|S1000000000'")),
-    "objects": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|O'")),
-    "a head nested deep": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="-" * 9000 + "1")),
-    "a header nested deep": lambda h, a: a.update(header=npy(np.frombuffer(b"[" * 10**6, dtype=np.uint8))),
-}
-"""Of arrays in the files of before, whose heads may lie."""
 LISTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "10^12 numbers declared": lambda e: e["noisy_0"].update(shape=[10**12]),
     "a terabyte declared": lambda e: e["noisy_0"].update(shape=[10**12 // 8], data_offsets=[0, 10**12]),
@@ -290,21 +279,18 @@ LISTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 """Of what a file declares of its arrays."""
 
 
-@pytest.mark.parametrize("form", ["new", "old"])
+def refused_at_once(path: Path, *, memory: int) -> None:
+    with pytest.raises(FmwemError) as refused:
+        measured(lambda: Release.load(path), seconds=5, memory=memory)
+    assert str(refused.value).isprintable()
+
+
 @pytest.mark.parametrize("kind", HARM)
-def test_a_model_that_would_do_harm_is_refused(kind: str, form: str, tmp_path: Path) -> None:
+def test_a_model_that_would_do_harm_is_refused(kind: str, tmp_path: Path) -> None:
     """Before any memory is taken for what it declares, and before a row is drawn."""
     header, arrays = parts()
     HARM[kind](header, arrays)
-    path = write(tmp_path / "m", header, arrays) if form == "new" else old(tmp_path / "m", header, arrays)
-    refused_at_once(path, memory=2**29)
-
-
-@pytest.mark.parametrize("kind", HEADS)
-def test_an_old_model_whose_arrays_lie_is_refused(kind: str, tmp_path: Path) -> None:
-    header, arrays = parts()
-    HEADS[kind](header, arrays)
-    refused_at_once(old(tmp_path / "m", header, arrays), memory=2**29)
+    refused_at_once(write(tmp_path / "m", header, arrays), memory=2**29)
 
 
 @pytest.mark.parametrize("kind", LISTS)
@@ -315,35 +301,17 @@ def test_a_model_whose_list_lies_is_refused(kind: str, tmp_path: Path) -> None:
     refused_at_once(path, memory=2**26)
 
 
-def refused_at_once(path: Path, *, memory: int) -> None:
-    with pytest.raises(FmwemError) as refused:
-        measured(lambda: Release.load(path), seconds=5, memory=memory)
-    assert str(refused.value).isprintable()
-
-
-def old(path: Path, header: Any, arrays: dict[str, Any], *, pack: int = zipfile.ZIP_DEFLATED) -> Path:
-    """A model file of version 3, a zip file; an array may be given as the bytes of its member."""
-    text = json.dumps({**header, "fmwem_model": 3}).encode()
-    with zipfile.ZipFile(path, "w", pack) as file:
-        for name, content in {"header": np.frombuffer(text, dtype=np.uint8), **arrays}.items():
-            file.writestr(f"{name}.npy", content if isinstance(content, bytes) else npy(content))
-    return path
-
-
 def test_a_header_nested_deep_is_refused(tmp_path: Path) -> None:
-    _, arrays = parts()
-    path = write(tmp_path / "m", np.frombuffer(b"[" * 10**6, dtype=np.uint8), arrays)
+    path = write(tmp_path / "m", np.frombuffer(b"[" * 10**6, dtype=np.uint8), parts()[1])
     refused_at_once(path, memory=2**29)
 
 
 def test_a_file_larger_than_a_model_may_be_is_not_read(tmp_path: Path) -> None:
     """Nor a list of its arrays, nor a header, that is too long; a file with holes takes no disk."""
     header, arrays = parts()
-    path = write(tmp_path / "m", header, arrays)
+    path, words = write(tmp_path / "m", header, arrays), "MB of arrays, more than a model of up to 1,074 MB"
     os.truncate(path, 2**40)
-    with pytest.raises(
-        FmwemError, match="declares 1,099,512 MB of arrays, more than a model of up to 1,074 MB"
-    ):
+    with pytest.raises(FmwemError, match=f"declares 1,099,512 {words}"):
         measured(lambda: Release.load(path), seconds=5, memory=2**26)
     with open(write(path, header, arrays), "r+b") as file:
         file.write((2**29).to_bytes(8, "little"))
@@ -357,70 +325,11 @@ def test_a_file_larger_than_a_model_may_be_is_not_read(tmp_path: Path) -> None:
 def test_the_model_itself_is_taken(tmp_path: Path) -> None:
     """Else the test above would hold for nothing; and what a schema says beside its types is left out."""
     header, arrays = parts()
-    schema = pa.ipc.read_schema(pa.py_buffer(arrays["schema"].tobytes())).with_metadata(
-        {b"pandas": b"{", b"x": b"y"}
-    )
-    arrays["schema"] = np.frombuffer(schema.serialize().to_pybytes(), dtype=np.uint8)
-    packed = [
-        old(tmp_path / f"{p}", header, arrays, pack=p) for p in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    ]
-    for path in (write(tmp_path / "m", header, arrays), *packed):
-        made = Release.load(path)
-        assert not made.schema.metadata and made.to_pandas().shape == (made.rows, 4)
-
-
-@pytest.mark.parametrize("pack", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_a_model_packed_in_another_way_is_refused(pack: int, tmp_path: Path) -> None:
-    """The head of such a file may ask for four gigabytes of a dictionary."""
-    with pytest.raises(InputError, match="damaged"):
-        Release.load(old(tmp_path / "m", *parts(), pack=pack))
-
-
-def declaring(path: Path, name: bytes, size: int) -> Path:
-    """The file, whose list of members gives another size for one."""
-    data = bytearray(path.read_bytes())
-    struct.pack_into("<I", data, data.rindex(name) - 22, size)
-    path.write_bytes(data)
-    return path
-
-
-def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
-    """Declared sizes count before anything is read, and no member gives more than it declared."""
-    header, arrays = parts()
-    path = old(tmp_path / "m", header, {**arrays, "noisy_0": bytes(2**27)})
-    assert path.stat().st_size < 2**20 and zipfile.ZipFile(path).getinfo("noisy_0.npy").file_size == 2**27
-    with pytest.raises(FmwemError, match="MB of arrays, more than a model of up to 1,074 MB"):
-        measured(lambda: Release.load(declaring(path, b"noisy_0.npy", 2**31)), seconds=5, memory=2**26)
-    with pytest.raises(InputError, match="damaged"):
-        measured(lambda: Release.load(declaring(path, b"noisy_0.npy", 200)), seconds=5, memory=2**26)
-    with pytest.raises(FmwemError, match="MB of arrays, more than"):
-        Release.load(declaring(old(path, header, arrays), b"header.npy", 2**26))
-
-
-def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
-    """The library would make an object for each; and a comment or a second list at the end could hide the
-    first.
-    """
-    header, arrays = parts()
-    path = old(tmp_path / "m", header, {**arrays, **{f"{i:0200}": b"" for i in range(20_000)}})
-    with pytest.raises(InputError, match="damaged"):
-        measured(lambda: Release.load(path), seconds=5, memory=2**26)
-    old(path, header, arrays)
-    with zipfile.ZipFile(path, "a") as file:
-        file.comment = b"x" * 100
-    with pytest.raises(InputError, match="damaged"):
-        Release.load(path)
-
-
-@cache
-def wide() -> Parts:
-    """A model of a hundred columns, and forty of its marginals measured."""
-    bits = np.random.default_rng(2).integers(0, 2, (60, 100))
-    return taken_apart(
-        release(
-            pa.table({f"c{i}": bits[:, i] for i in range(100)}), 1, domain={f"c{i}": 2 for i in range(100)}
-        )
-    )
+    schema = pa.ipc.read_schema(pa.py_buffer(arrays["schema"].tobytes()))
+    text = schema.with_metadata({b"pandas": b"{", b"x": b"y"}).serialize().to_pybytes()
+    arrays["schema"] = np.frombuffer(text, dtype=np.uint8)
+    made = Release.load(write(tmp_path / "m", header, arrays))
+    assert not made.schema.metadata and made.to_pandas().shape == (made.rows, 4)
 
 
 NAMES = [f"c{i}" for i in range(100)]
@@ -434,24 +343,35 @@ ENDLESS: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
+def wide() -> Parts:
+    """A model of a hundred columns, and forty of its marginals measured."""
+    bits = np.random.default_rng(2).integers(0, 2, (60, 100))
+    columns = dict(zip(NAMES, bits.T, strict=True))
+    return taken_apart(release(pa.table(columns), 1, domain=dict.fromkeys(NAMES, 2)))
+
+
+def asking(path: Path, workload: dict[str, Any]) -> Path:
+    """That model, whose manifest names another workload."""
+    header, arrays = wide()
+    return write(path, {**header, "manifest": {**header["manifest"], "workload": workload}}, arrays)
+
+
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_a_workload_inside_a_model_cannot_explode_when_rows_are_drawn(kind: str, tmp_path: Path) -> None:
     """Rows are refined towards the marginals that the manifest names: they are counted before they are
     listed.
     """
-    header, arrays = wide()
-    header = {**header, "manifest": {**header["manifest"], "workload": ENDLESS[kind]}}
+    path = asking(tmp_path / "m", ENDLESS[kind])
     with pytest.raises(FmwemError, match="candidate marginals"):
-        measured(lambda: Release.load(write(tmp_path / "m", header, arrays)), seconds=5, memory=2**26)
+        measured(lambda: Release.load(path), seconds=5, memory=2**26)
 
 
-def test_a_large_workload_inside_a_model_is_drawn_in_bounds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workload", [{"marginals": [4]}, {"cliques": [NAMES[:16]]}], ids=str)
+def test_a_large_workload_inside_a_model_is_drawn_in_bounds(workload: dict[str, Any], tmp_path: Path) -> None:
     """Just below the limits: four million marginals, and a marginal of sixteen names with all inside it."""
-    header, arrays = wide()
-    for workload in ({"marginals": [4]}, {"cliques": [NAMES[:16]]}):
-        changed = {**header, "manifest": {**header["manifest"], "workload": workload}}
-        made = Release.load(write(tmp_path / "m", changed, arrays))
-        assert measured(lambda made=made: made.sample(30).num_rows) == 30
+    made = Release.load(asking(tmp_path / "m", workload))
+    assert measured(lambda: made.sample(30).num_rows) == 30
 
 
 # ---- tables
@@ -470,46 +390,43 @@ def refusal(source: Any, words: str, *, field: dict[str, Any] | None = None) -> 
     assert not refused.value.budget_spent and str(refused.value).isprintable()
 
 
-def test_offsets_that_point_outside_an_arrow_file_are_not_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("offsets", [(0, 3, 10**9), (0, -5, 9), (0, 10**6, 9)], ids=str)
+def test_offsets_that_point_outside_an_arrow_file_are_not_followed(
+    offsets: tuple[int, ...], tmp_path: Path
+) -> None:
     """Seen to end in a segmentation fault, or in the reading of memory that is not the file's."""
-    path = feather(tmp_path, pa.array(["xyz", "xyzxyz"]))
+    path, honest = feather(tmp_path, pa.array(["xyz", "xyzxyz"])), struct.pack("<3i", 0, 3, 9)
     data = path.read_bytes()
-    assert data.count(struct.pack("<3i", 0, 3, 9)) == 1
-    for offsets in ((0, 3, 10**9), (0, -5, 9), (0, 10**6, 9)):
-        path.write_bytes(data.replace(struct.pack("<3i", 0, 3, 9), struct.pack("<3i", *offsets)))
-        refusal(path, "the file is damaged")
+    assert data.count(honest) == 1
+    path.write_bytes(data.replace(honest, struct.pack("<3i", *offsets)))
+    refusal(path, "the file is damaged")
 
 
 def test_text_that_is_none_is_null_in_every_format(tmp_path: Path) -> None:
     """One person's name must not decide whether there is a release."""
     column = pa.array([b"x", b"\xff\xfe", b"ab\xc3"], pa.binary()).view(pa.string())
-    pq.write_table(pa.table({"a": column}), tmp_path / "t.parquet")
+    typed = pa.table({"a": column})
+    pq.write_table(typed, tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_bytes(b"a\nx\n\xff\xfe\nab\xc3\n")
-    for source in (
-        feather(tmp_path, column),
-        tmp_path / "t.parquet",
-        tmp_path / "t.csv",
-        pa.table({"a": column}),
-    ):
-        assert [
-            value for batch in open_table(source).batches(["a"]) for value in batch.column(0).to_pylist()
-        ] == ["x", None, None]
+    for source in (feather(tmp_path, column), tmp_path / "t.parquet", tmp_path / "t.csv", typed):
+        batches = open_table(source).batches(["a"])
+        assert [value for batch in batches for value in batch.column(0).to_pylist()] == ["x", None, None]
 
 
-def test_types_that_cannot_be_written_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
-    number = {"name": "a", "type": "number", "constraints": {"minimum": 0, "maximum": 10**6}}
-    refusal(feather(tmp_path, pa.nulls(3, pa.decimal128(5, -2))), "which Parquet cannot hold", field=number)
-    moment = {
-        "name": "a",
-        "type": "datetime",
-        "constraints": {"minimum": "2020-01-01", "maximum": "2021-01-01"},
-    }
-    refusal(
-        feather(tmp_path, pa.nulls(3, pa.timestamp("us", "Mars/Phobos"))),
-        "time zone that is not known",
-        field=moment,
-    )
-    refusal(feather(tmp_path, pa.nulls(3, pa.struct([("a\nb", pa.int8())]))), r"struct<a\\nb: int8>")
+MOMENT = {"type": "datetime", "constraints": {"minimum": "2020-01-01", "maximum": "2021-01-01"}}
+UNWRITABLE = [
+    (pa.decimal128(5, -2), {"type": "number", "constraints": {"minimum": 0, "maximum": 10**6}},
+     "which Parquet cannot hold"),
+    (pa.timestamp("us", "Mars/Phobos"), MOMENT, "time zone that is not known"),
+    (pa.struct([("a\nb", pa.int8())]), {"categories": ["x"]}, r"struct<a\\nb: int8>"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "field", "words"), UNWRITABLE, ids=range(3))
+def test_types_that_cannot_be_written_are_refused_before_anything_is_spent(
+    kind: pa.DataType, field: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    refusal(feather(tmp_path, pa.nulls(3, kind)), words, field={"name": "a", **field})
 
 
 def test_many_columns_are_looked_at_in_time(tmp_path: Path) -> None:
@@ -517,11 +434,10 @@ def test_many_columns_are_looked_at_in_time(tmp_path: Path) -> None:
     column, whatever is in it.
     """
     (tmp_path / "t.csv").write_text(",".join(["a"] * 100_000) + "\n")
-    with pytest.raises(InputError, match="two columns named 'a'"):
+    with pytest.raises(InputError, match="have the same name"):
         measured(lambda: open_table(tmp_path / "t.csv"), seconds=5)
-    (tmp_path / "u.csv").write_text(
-        ",".join(f"c{i}" for i in range(20_000)) + "\n" + ",".join(["1"] * 20_000) + "\n"
-    )
+    names = ",".join(f"c{i}" for i in range(20_000))
+    (tmp_path / "u.csv").write_text(f"{names}\n" + ",".join(["1"] * 20_000) + "\n")
     with pytest.raises(FmwemError, match=r"up to 16,384 columns, not 20,000") as refused:
         measured(lambda: release(tmp_path / "u.csv", 1), seconds=9, memory=2**29)
     assert not refused.value.budget_spent
@@ -529,53 +445,23 @@ def test_many_columns_are_looked_at_in_time(tmp_path: Path) -> None:
 
 # ---- domains, workloads, settings
 
+FIELD = b'{"fields": [{"name": "a", %b}]}'
+SAME = json.dumps({"fields": [{"name": "a", "categories": ["x"]}] * 50_000}).encode()
+WIDE = json.dumps({f"a{i}": 10**7 for i in range(10_000)}).encode()
 TEXTS: list[tuple[str, Callable[[Path], Any], bytes, str]] = [
     ("d.json", Domain.load, b"[" * 10**6, "is not JSON"),
     ("d.json", Domain.load, b" " * (MAX_TEXT_BYTES + 1), "is larger than 32 MB"),
     ("d.json", Domain.load, b'{"a": 1000000000000}', "less than or equal to 10000000"),
-    (
-        "d.json",
-        Domain.load,
-        json.dumps({f"a{i}": 10**7 for i in range(10_000)}).encode(),
-        "more than 16,777,216; use fewer bins",
-    ),
+    ("d.json", Domain.load, WIDE, "more than 16,777,216; use fewer bins"),
     ("d.json", Domain.load, b'{"": 5}', "at least 1 character"),
-    (
-        "d.json",
-        Domain.load,
-        b'{"fields": [{"name": "a", "categories": ["x"], "b\\nc": 1}]}',
-        "'b.nc': Extra inputs",
-    ),
-    (
-        "d.json",
-        Domain.load,
-        b'{"fields": [{"name": "a", "categories": ["\\ud800"]}]}',
-        "half of a surrogate pair",
-    ),
-    (
-        "d.json",
-        Domain.load,
-        b'{"fields": [{"name": "a", "categories": ["x"], "title": "\\udfff"}]}',
-        "half of a surrogate pair",
-    ),
-    (
-        "d.json",
-        Domain.load,
-        b'{"fields": [{"name": "a", "type": "integer", "categories": [1, 9223372036854775808]}]}',
-        "too large a number",
-    ),
-    (
-        "d.json",
-        Domain.load,
-        b'{"fields": [{"name": "a", "type": "number", "categories": [9007199254740993]}]}',
-        "no floating-point number",
-    ),
-    (
-        "d.json",
-        Domain.load,
-        json.dumps({"fields": [{"name": "a", "categories": ["x"]}] * 50_000}).encode(),
-        "names 'a' twice",
-    ),
+    ("d.json", Domain.load, FIELD % b'"categories": ["x"], "b\\nc": 1', "'b.nc': Extra inputs"),
+    ("d.json", Domain.load, FIELD % b'"categories": ["\\ud800"]', "half of a surrogate pair"),
+    ("d.json", Domain.load, FIELD % b'"categories": ["x"], "title": "\\udfff"', "half of a surrogate pair"),
+    ("d.json", Domain.load, FIELD % b'"type": "integer", "categories": [1, 9223372036854775808]',
+     "too large a number"),
+    ("d.json", Domain.load, FIELD % b'"type": "number", "categories": [9007199254740993]',
+     "no floating-point number"),
+    ("d.json", Domain.load, SAME, "names 'a' twice"),
     ("w.toml", Workload.load, b"a." * 16_000 + b"a = 1", "a key of more than 64 parts"),
     ("w.toml", Workload.load, b"[" + b"a." * 16_000 + b"a]", "a key of more than 64 parts"),
     ("w.toml", Workload.load, b"x = " + b"[" * 10**5, "not a workload file"),
@@ -584,7 +470,7 @@ TEXTS: list[tuple[str, Callable[[Path], Any], bytes, str]] = [
     ("w.json", Workload.load, b"{" + b'"a":[' * 10**5, "not a workload file"),
     ("c.toml", read_config, b"x = {" + b"a." * 16_000 + b"a = 1}", "a key of more than 64 parts"),
     ("c.toml", read_config, b"x = " + b"{a=" * 10**5, "is not TOML"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "read", "content", "words"), TEXTS, ids=range(len(TEXTS)))
@@ -597,39 +483,32 @@ def test_a_text_that_would_do_harm_is_refused(
     assert str(refused.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    "given_",
-    [
-        {"cube": [",".join(f"a{i}" for i in range(65))]},
-        {"ranges": ["a,b,c,d,e,f,g:10"]},
-        {"cube": ["a,b:" + "9" * 5000]},
-        {"ranges": ["a:" + "9" * 5000]},
-    ]
-    + [
-        {option: [text]}
-        for option in ("cube", "ranges")
-        for text in ("a\nb:x", "\x1b[31m:x", "a\u2028,b@x", "\udcff:x")
-    ],
-    ids=lambda given_: str(given_)[:30],
-)
-def test_a_request_that_makes_no_sense_is_refused(given_: dict[str, Any]) -> None:
+SENSELESS = [
+    ("cube", ",".join(f"a{i}" for i in range(65))),
+    ("ranges", "a,b,c,d,e,f,g:10"),
+    ("cube", "a,b:" + "9" * 5000),
+    ("ranges", "a:" + "9" * 5000),
+    *((o, text) for o in ("cube", "ranges") for text in ("a\nb:x", "\x1b[31m:x", "a\u2028,b@x", "\udcff:x")),
+]
+
+
+@pytest.mark.parametrize(("option", "text"), SENSELESS, ids=range(len(SENSELESS)))
+def test_a_request_that_makes_no_sense_is_refused(option: str, text: str) -> None:
     with pytest.raises(InputError) as refused:
-        job.workload_from(ReleaseSettings.of(given_))
+        job.workload_from(ReleaseSettings.of({option: [text]}))
     assert str(refused.value).isprintable()
 
 
 def test_a_dotted_value_is_no_deep_key(tmp_path: Path) -> None:
     """What the limit on keys must let through: many values with dots, and a long number."""
-    (tmp_path / "w.toml").write_text(
-        "marginals = 1\ncliques = [" + ", ".join(f'["a.{i}", "b.c.d"]' for i in range(500)) + "]\n"
-    )
+    cliques = ", ".join(f'["a.{i}", "b.c.d"]' for i in range(500))
+    (tmp_path / "w.toml").write_text(f"marginals = 1\ncliques = [{cliques}]\n")
     assert len(Workload.load(tmp_path / "w.toml").named) == 500
 
 
 def test_the_largest_domains_are_read_in_bounds(tmp_path: Path) -> None:
     """Just below the limits: a million categories, ten million bins."""
-    (tmp_path / "d.json").write_text(
-        json.dumps({"fields": [{"name": "a", "categories": [f"v{i}" for i in range(10**6)]}]})
-    )
+    field = {"name": "a", "categories": [f"v{i}" for i in range(10**6)]}
+    (tmp_path / "d.json").write_text(json.dumps({"fields": [field]}))
     assert measured(lambda: Domain.load(tmp_path / "d.json")).shape == (10**6 + 1,)
     assert measured(lambda: Domain.from_dict({"a": 10**7, "b": 6 * 10**6})).shape == (10**7, 6 * 10**6)

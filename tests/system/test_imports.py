@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 
+import pytest
+from support.processes import PYTHON, printed
 from support.sources import sources
 
 
-def loaded_by(modules: str, watched: tuple[str, ...]) -> str:
-    """Which of the watched modules importing these loads, in a fresh process."""
-    code = f"import sys, {modules}; print([m for m in {watched!r} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return found.stdout.strip()
-
-
-def test_importing_the_package_loads_nothing_heavy() -> None:
-    """`import factored_mwem` is what every command and every completion pays for."""
-    heavy = ("pandas", "numba", "opendp", "pyarrow", "numpy", "rich")
-    assert loaded_by("factored_mwem", heavy) == "[]"
-
-
-def test_a_release_loads_no_pandas() -> None:
-    modules = "factored_mwem.pipeline.release, factored_mwem.cli.jobs"
-    assert loaded_by(modules, ("pandas", "opendp")) == "[]"
-
-
-def test_the_noise_library_comes_without_its_extras() -> None:
-    """Its prelude imports what is installed of these, a second or more."""
-    modules = "factored_mwem.accounting.conversion; factored_mwem.accounting.conversion.load_opendp()"
-    watched = ("opendp", "opendp.extras", "sklearn", "pandas", "polars", "scipy.stats")
-    assert loaded_by(modules, watched) == "['opendp']"
+@pytest.mark.parametrize(
+    ("modules", "watched", "loaded"),
+    [
+        # what every command and every completion pays for
+        ("factored_mwem", "pandas polars duckdb numba opendp pyarrow numpy rich", []),
+        # a page of help is there at once
+        ("factored_mwem.cli.main", "numba pyarrow opendp pandas rich narwhals jinja2 matplotlib", []),
+        ("factored_mwem.pipeline.release, factored_mwem.cli.jobs", "pandas opendp", []),
+        # its prelude imports what is installed of these, a second or more
+        (
+            "factored_mwem.accounting.conversion; factored_mwem.accounting.conversion.load_opendp()",
+            "opendp opendp.extras sklearn pandas polars scipy.stats",
+            ["opendp"],
+        ),
+    ],
+    ids=["the package", "help", "a release", "the noise library"],
+)
+def test_importing_loads_nothing_heavy(modules: str, watched: str, loaded: list[str]) -> None:
+    """In a fresh process."""
+    code = f"import sys, {modules}; print(*[m for m in sys.argv[1:] if m in sys.modules])"
+    assert printed(*PYTHON, code, *watched.split()).split() == loaded
 
 
 RUN = """
 import numpy as np, pyarrow as pa
 from factored_mwem import Workload, release
-from factored_mwem.answers import refit
+from factored_mwem.answers import bootstrap_fit as refit
 from factored_mwem.kernels import copies, counting, dense, drawing, graph, joint, rows, scoring, tree
 rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
@@ -73,8 +71,7 @@ def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
     """A second signature means that a wrapper hands over other types: it is compiled again, on a user's
     time.
     """
-    found = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
-    counts = {name: int(count) for name, count in (line.split() for line in found.stdout.splitlines())}
+    counts = {name: int(n) for name, n in (line.split() for line in printed(*PYTHON, RUN).splitlines())}
     called = {
         alias.name
         for module, text in sources().items()
@@ -95,7 +92,7 @@ def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
 
 COUNTING = """
 import numpy as np
-from factored_mwem.backends.counting import count_all
+from factored_mwem.tables.backends.counting import count_all
 from factored_mwem.kernels import counting
 read_only = np.zeros(70, dtype=np.uint8)
 read_only.flags.writeable = False
@@ -109,10 +106,7 @@ print(*(len(getattr(counting, name).signatures) for name in ("add_rows", "add_bi
 
 
 def test_every_kernel_of_counting_is_compiled_once() -> None:
-    output = subprocess.run(
-        [sys.executable, "-c", COUNTING], check=True, capture_output=True, text=True
-    ).stdout
-    assert output.split() == ["1", "1", "1"]
+    assert printed(*PYTHON, COUNTING).split() == ["1", "1", "1"]
 
 
 KERNELS = """
@@ -122,12 +116,12 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
 from factored_mwem.mechanisms.limits import Machine, limits_of
 from factored_mwem.mechanisms.plan import Plan
-from factored_mwem.mechanisms.registry import MECHANISMS
-from factored_mwem.policy import Policy
+from factored_mwem.mechanisms.registry import mechanism
+from factored_mwem.request.policy import Policy
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Session
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
 from factored_mwem.workload.workload import Workload
 
 rng = np.random.default_rng(0)
@@ -139,13 +133,14 @@ for shape, choices in (((2,) * 16, mwem), ((3, 1, 300), public), ((3, 1, 300), t
     domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)})
     codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
     policy = Policy.of(**choices)
-    request = Request(None, Workload.marginals(2), policy, domain, None, None, None)
+    request = Request(private=None, workload=Workload.marginals(2), promise=policy, declared=domain,
+        columns=None, rows=None, sample_seed=None)
     candidates = request.workload.candidates(domain)
     limits = limits_of(candidates, policy, Machine(1e12, 0.0)) if policy.engine == "tree" else None
     noise, rows = OpenDPNoise(request.budget.composition), PrivateRows.coded(codes, domain)
     session = Session(Accountant(request.budget), policy.unit, noise, _rows=rows)
     plan = Plan(request, domain, None, candidates, limits=limits)
-    MECHANISMS[policy.engine](session, plan, lambda _: None)
+    mechanism(policy.engine)(session, plan, lambda _: None)
 everything = {}
 for module in (counting, dense, graph, joint, scoring, tree):
     everything |= vars(module)
@@ -159,9 +154,7 @@ def test_every_kernel_has_one_signature() -> None:
     """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In
     a process of its own, because the tests above call kernels as they like.
     """
-    output = subprocess.run(
-        [sys.executable, "-c", KERNELS], check=True, capture_output=True, text=True
-    ).stdout.split()
+    output = printed(*PYTHON, KERNELS).split()
     found = dict(zip(output[::2], map(int, output[1::2]), strict=True))
     # A kernel inside another may be compiled for slices as well; what Python calls may not.
     called = {
@@ -181,14 +174,14 @@ def test_every_kernel_has_one_signature() -> None:
 REFINEMENT = """
 import numpy as np
 from factored_mwem.kernels import rows
-from factored_mwem.model.refinement import Target, refine
+from factored_mwem.model.refinement import RefinementTarget, refine
 
 rng = np.random.default_rng(0)
 for dtype, sizes, level in ((np.int32, (3, 4), np.int32), (np.int64, (5,), np.int64)):
     codes = np.array([rng.integers(0, s, size=50) for s in sizes], dtype=dtype)
     groups = [[np.arange(s, dtype=level), np.minimum(np.arange(s, dtype=level), 1)] for s in sizes]
     even = np.full(np.prod(sizes), 50 / np.prod(sizes))
-    refine(codes, sizes, groups, [Target(tuple((a, 0) for a in range(len(sizes))), even)], 100, rng)
+    refine(codes, sizes, groups, [RefinementTarget(tuple((a, 0) for a in range(len(sizes))), even)], 100, rng)
 print(*(len(kernel.signatures) for kernel in (rows.charge, rows.improve)))
 """
 
@@ -197,7 +190,4 @@ def test_every_kernel_of_refinement_has_one_signature() -> None:
     """Whatever whole numbers come in, the kernels see one dtype and layout: a second one would be compiled at
     a user's first run.
     """
-    output = subprocess.run(
-        [sys.executable, "-c", REFINEMENT], check=True, capture_output=True, text=True
-    ).stdout.split()
-    assert output == ["1", "1"]
+    assert printed(*PYTHON, REFINEMENT).split() == ["1", "1"]

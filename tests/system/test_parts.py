@@ -1,26 +1,22 @@
-"""A folder of parts whose run is killed: no half part, no manifest, and the same run id makes it whole for
-nothing.
-"""
+"""A folder of parts whose run is killed: no half part, no manifest, and made whole for nothing."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from support.processes import PYTHON, ended
 
 from factored_mwem import Cap, LedgerFile, Neighbours
 
-pytestmark = pytest.mark.system
 RUN = """
 import os, signal, sys
-from factored_mwem import crashpoints
+from factored_mwem.files import crashpoints
 from factored_mwem.cli.main import main
 from factored_mwem.model import sampling
 from factored_mwem.pipeline import writing
@@ -42,9 +38,8 @@ main()
 NAMES = [f"part-{number:05}.parquet" for number in range(10)]
 
 
-def run(folder: Path, *strike: Any, workers: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-c", RUN, *map(str, strike or ("never", 0, 0)), str(workers)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+def run(folder: Path, *strike: Any, workers: int) -> Any:
+    return ended(PYTHON[0], "-P", "-c", RUN, *(strike or ("never", 0, 0)), workers, cwd=folder, timeout=120)
 
 
 @pytest.mark.parametrize(

@@ -6,37 +6,16 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from replay import command, figure, page
-from replay.figure import (
-    BESIDE,
-    FAILS,
-    GRU,
-    HLM,
-    HOLDS,
-    OPEN,
-    PAPER,
-    PROJECT,
-    Claim,
-    Table,
-    canvas,
-    key,
-    panels,
-    save,
-)
+from replay import command, page
+from replay.drawing import canvas, key, make_room, panels, save
+from replay.figure import FAILS, HLM, HOLDS, OPEN, PAPER, PROJECT, Claim, Table, filled, told
 
-PIXEL = b"\x89PNG"
-
-
-def section(name: str, claims: list[Claim], tables: list[Table] | None = None) -> page.Section:
-    return page.Section(name, f"{name}: <title> & more", "settings <i>", "1 s", [PIXEL], claims, tables or ())
-
-
+PIXEL, GRU = b"\x89PNG", "Theorems of Gupta, Roth and Ullman"
 CLAIMS = [
     Claim("the paper's first <b>", HOLDS, "why 1 & 2"),
     Claim("the paper's second", FAILS, "why 2", PAPER),
@@ -46,83 +25,76 @@ CLAIMS = [
 TABLE = Table("caption <u>", ("a", "b & c"), (("1", "<2>"), ("3", "4")))
 
 
-class Seen(HTMLParser):
-    """Tags that were opened, and attributes that point somewhere."""
+def section(name: str, claims: list[Claim], *tables: Table, source: str = HLM) -> page.Section:
+    return page.Section(
+        name, f"{name}: <title> & more", "settings <i>", source, "1 s", [PIXEL], claims, tables
+    )
 
-    def __init__(self) -> None:
+
+TEXT = page.html([section("one", CLAIMS[:2]), section("two", CLAIMS[2:], TABLE)], ["<facts>"])
+
+
+class Seen(HTMLParser):
+    """Tags that are open, and attributes that point somewhere."""
+
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.targets: list[str] = []
-        self.ids: list[str] = []
+        self.tags, self.open, self.targets, self.ids = set[str](), list[str](), list[str](), set[str]()
+        self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
+        self.tags.add(tag)
         if tag not in ("meta", "img", "br"):
             self.open.append(tag)
         self.targets += [value or "" for name, value in attrs if name in ("src", "href", "srcset")]
-        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.ids |= {value or "" for name, value in attrs if name == "id"}
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
 
-def seen(text: str) -> Seen:
-    parser = Seen()
-    parser.feed(text)
-    return parser
-
-
 def test_every_claim_is_shown_once_with_its_mark_under_whose_it_is() -> None:
-    text = page.html([section("one", CLAIMS[:2]), section("two", CLAIMS[2:], [TABLE])], ["facts"])
     for claim in CLAIMS:
-        assert text.count(html.escape(claim.text)) == 1 and text.count(html.escape(claim.why)) == 1
-    marks = re.findall(r'class="mark (\w+)">. ([a-z ]+)<', text)
+        assert html.unescape(TEXT).count(claim.text) == html.unescape(TEXT).count(claim.why) == 1
+    marks = re.findall(r'class="mark (\w+)">. ([a-z ]+)<', TEXT)
     assert [verdict for _, verdict in marks] == [claim.verdict for claim in CLAIMS]
-    two = text[text.index('id="two"') :]
-    heads = [two.index(page.WHOSE[whose]) for whose in (PAPER, PROJECT)]
-    texts = [two.index(html.escape(claim.text)) for claim in CLAIMS[2:]]
-    assert heads[0] < texts[0] < heads[1] < texts[1]
-    assert page.WHOSE[PROJECT] not in text[: text.index('id="two"')]
+    one, two = html.unescape(TEXT).split('id="two"')
+    places = [two.index(words) for words in (page.WHOSE[PAPER], CLAIMS[2].text, page.WHOSE[PROJECT])]
+    assert places == sorted(places) and places[-1] < two.index(CLAIMS[3].text)
+    assert page.WHOSE[PROJECT] not in one
 
 
 def test_the_counts_are_by_paper_and_of_the_project() -> None:
     """Each source apart; the project's all together, and none of it counted under a paper."""
-    theirs = replace(section("two", CLAIMS[:2]), source=GRU)
-    text = " ".join(page.html([section("one", CLAIMS), theirs], []).split())
+    text = " ".join(page.html([section("one", CLAIMS), section("two", CLAIMS[:2], source=GRU)], []).split())
     assert f"{HLM}: 1 hold, 1 do not hold, 1 cannot be compared.<br>" in text
     assert f"{GRU}: 1 hold, 1 do not hold, 0 cannot be compared.<br>" in text
     assert "Claims of this project: 0 hold, 1 do not hold, 0 cannot be compared." in text
-    sources = {name: getattr(import_module(f"replay.{name}"), "SOURCE", HLM) for name in command.NAMES}
-    others = {"iterative": GRU, "table1": BESIDE, "theorem": BESIDE}
+    beside = "Counts and theorems of Hardt, Ligett and McSherry (Table 1, Theorem 2.3)"
+    sources = {name: told(import_module(f"replay.{name}"), "source") for name in command.NAMES}
+    others = {"iterative": GRU, "table1": beside, "theorem": beside}
     assert sources == dict.fromkeys(command.NAMES, HLM) | others
 
 
-def test_nothing_comes_from_elsewhere_and_links_lead_somewhere() -> None:
-    found = seen(page.html([section("one", CLAIMS, [TABLE]), section("two", CLAIMS)], ["facts"]))
-    assert not found.open and not {"script", "link", "iframe"} & set(found.tags)
-    inside = [target[1:] for target in found.targets if target.startswith("#")]
-    assert inside == ["one", "two"] and set(inside) < set(found.ids)
-    assert all(target.startswith(("data:image/png;base64,", "#")) for target in found.targets)
-    assert "@import" not in page.STYLE and "url(" not in page.STYLE and "http" not in page.STYLE
+def test_the_page_stands_alone_and_its_links_lead_somewhere() -> None:
+    seen = Seen(TEXT)
+    assert not seen.open and not {"script", "link", "iframe"} & seen.tags
+    inside = [target[1:] for target in seen.targets if target.startswith("#")]
+    assert inside == ["one", "two"] and set(inside) < seen.ids
+    assert all(target.startswith(("data:image/png;base64,", "#")) for target in seen.targets)
+    assert not any(words in TEXT for words in ("@import", "url(", "http")) and "NOT PRIVATE" in TEXT
 
 
-def test_text_from_a_figure_is_escaped() -> None:
-    text = page.html([section("one", CLAIMS, [TABLE])], ["<facts>"])
-    assert not re.search(r"<(title> &|i>|facts>|2>|b>)", text.partition("</head>")[2])
-    assert "<u>" not in text and "&lt;2&gt;" in text
-
-
-def test_tables_are_text_that_scrolls_in_itself() -> None:
-    text = page.html([section("one", CLAIMS, [TABLE])], [])
-    assert '<div class="scroll" tabindex="0"><table><caption>caption &lt;u&gt;</caption>' in text
-    assert re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", text) == ["a", "b &amp; c", "1", "&lt;2&gt;", "3", "4"]
-    assert ".scroll { overflow-x: auto;" in page.STYLE and "nav {" in page.STYLE
+def test_text_from_a_figure_is_escaped_and_tables_scroll_in_themselves() -> None:
+    assert not re.search(r"<(title> &|i>|facts>|2>|b>|u>)", TEXT.partition("</head>")[2])
+    assert '<div class="scroll" tabindex="0"><table><caption>caption &lt;u&gt;</caption>' in TEXT
+    assert re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", TEXT) == ["a", "b &amp; c", "1", "&lt;2&gt;", "3", "4"]
+    assert ".scroll { overflow-x: auto;" in TEXT
 
 
 def test_what_the_paper_says_and_what_departs_from_it_is_on_the_page() -> None:
     """The listing rejects queries that were asked and sweeps a hundred times: it is not silent on either."""
-    text = html.unescape(page.html([section("one", CLAIMS)], []))
+    text = " ".join(html.unescape(TEXT).split())
     for words in (
         "clipped to the range",
         "mixed half and half with the uniform start",
@@ -139,13 +111,20 @@ def test_what_the_paper_says_and_what_departs_from_it_is_on_the_page() -> None:
 @pytest.mark.parametrize("name", [name for name in command.NAMES if name != "table1"])
 def test_settings_list_seeds_and_epsilon(name: str) -> None:
     """Table 1 counts, and draws nothing."""
-    settings = import_module(f"replay.{name}").SETTINGS
-    assert "default generator" in settings and "epsilon" in settings.lower()
+    settings = told(import_module(f"replay.{name}"), "settings")
+    assert "default generator" in settings and "epsilon" in settings.lower() and "{" not in settings
+
+
+def test_words_take_numbers_lists_and_values_at_keys() -> None:
+    values = {"n": 1234.5, "each": (0.5, 2.0), "at": {0.1: 1.0, "monetary": 2.0}}
+    assert filled("{n:,.0f}:\n {each:g}; {each[0]}; {at:.1f}", values) == (
+        "1,234: 0.5, 2; 0.5; 1.0 at 0.1, 2.0 at monetary"
+    )
 
 
 def test_a_figure_that_was_not_drawn_says_so() -> None:
-    empty = page.Section("one", "One", "", "no data", [], [Claim("what", OPEN, "no data")])
-    assert "Not drawn." in page.html([empty], [])
+    empty = page.Section("one", "One", "", effort="no data", claims=[Claim("what", OPEN, "no data")])
+    assert "Not drawn." in page.html([empty], []) and "Not drawn." not in TEXT
 
 
 @pytest.mark.parametrize(("rows", "lines", "words"), [(1, 3, 3), (2, 4, 6), (1, 12, 8)])
@@ -159,7 +138,7 @@ def test_a_key_lies_below_its_panel_and_takes_nothing_off_it(
             axis.plot([0, 1], [line, 1], label=" ".join(["word"] * words) + f" {line}")
         axis.set(xlabel="across", ylabel="up")
         key(axis)
-    figure._make_room(drawn)
+    make_room(drawn)
     drawn.canvas.draw()
     for axis in axes:
         legend, frame = axis.get_legend().get_window_extent(), axis.get_window_extent()

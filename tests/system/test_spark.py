@@ -18,16 +18,12 @@ import pytest
 pytest.importorskip("pyspark", minversion="4", reason="PySpark is not installed (the extra `spark`)")
 from support import runs
 from support import spark as of_spark
-from support.commands import Fmwem
+from support.commands import Fmwem, refused
 from support.fakes import FakeNoise
 from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
 
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.backends import spark_rows
-from factored_mwem.backends import spark_tasks as tasks
-from factored_mwem.backends.source import IN_MEMORY, open_source
-from factored_mwem.backends.spark import SparkSource
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Busy, Changed, FmwemError, InputError, Lost
 from factored_mwem.kernels.counting import MAX_COUNT
@@ -35,7 +31,12 @@ from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.pipeline.draw_on_spark import draw_on_spark, plain_schema
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
+from factored_mwem.tables.backends import spark_rows
+from factored_mwem.tables.backends import spark_tasks as tasks
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.source import IN_MEMORY
+from factored_mwem.tables.backends.spark import SparkSource
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +45,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield session
 
 
+SETTINGS = {
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    "spark.sql.ansi.enabled": "false",
+}
+
+
 @pytest.fixture
-def conf(spark: Any) -> Iterator[Any]:
-    """Settings of the session, put back afterwards."""
-    names = {
-        "spark.sql.session.timeZone": "Asia/Tokyo",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
-        "spark.sql.execution.arrow.useLargeVarTypes": "true",
-        "spark.sql.ansi.enabled": "false",
-    }
-    before = {name: spark.conf.get(name) for name in names}
-    for name, value in names.items():
+def settings(spark: Any, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Of the session, put back afterwards."""
+    before = {name: spark.conf.get(name) for name in request.param}
+    for name, value in request.param.items():
         spark.conf.set(name, value)
     yield
     for name, value in before.items():
@@ -68,24 +71,21 @@ def counts(source: Any, domain: Domain, order: int) -> np.ndarray:
 # ---- counts
 
 
-@pytest.mark.parametrize(("rows", "parts", "order"), [(3000, 4, 3), (3000, 1, 2), (1, 3, 2), (0, 2, 1)])
+@pytest.mark.parametrize(
+    ("rows", "parts", "order", "settings"),
+    [(3000, 4, 3, {}), (3000, 1, 2, {}), (1, 3, 2, {}), (0, 2, 1, {}), (500, 3, 2, SETTINGS)],
+    indirect=["settings"],
+)
 def test_counts_are_those_of_plain_python(
-    spark: Any, tmp_path: Path, rows: int, parts: int, order: int
+    spark: Any, tmp_path: Path, rows: int, parts: int, order: int, settings: None
 ) -> None:
     """Marginals of up to three columns, some at coarser levels, of up to 400 codes; shuffled, also empty
-    parts.
+    parts; and whatever the session's time zone, rows a batch, large types, ANSI mode.
     """
     domain, table = hostile_domain(typed=True), hostile_table(rows, typed=True)
     found = counts(of_spark.frame(spark, table, tmp_path, parts), domain, order)
     assert found.dtype == np.int64
     assert np.array_equal(found, oracle_counts(domain, table, *hostile_views(domain, order)))
-
-
-def test_settings_of_the_session_change_no_count(spark: Any, conf: None, tmp_path: Path) -> None:
-    """Time zone, rows a batch, large types, ANSI mode."""
-    domain, table = hostile_domain(typed=True), hostile_table(500, typed=True)
-    found = counts(of_spark.frame(spark, table, tmp_path, 3), domain, 2)
-    assert np.array_equal(found, oracle_counts(domain, table, *hostile_views(domain, 2)))
 
 
 def test_a_task_that_fails_and_is_retried_changes_no_count(
@@ -96,7 +96,6 @@ def test_a_task_that_fails_and_is_retried_changes_no_count(
     """
     domain, table = hostile_domain(typed=True), hostile_table(800, typed=True)
     source = of_spark.frame(spark, table, tmp_path, 3)
-    (tmp_path / "said").mkdir()
     of_spark.fail_once(monkeypatch, tmp_path / "said")
     found = counts(source, domain, 2)
     assert np.array_equal(found, oracle_counts(domain, table, *hostile_views(domain, 2)))
@@ -178,12 +177,17 @@ def people(rows: int, seed: int = 3) -> pa.Table:
     return pa.table({"who": who, "value": pa.array(value, pa.int64()), "share": pa.array(share)})
 
 
+def plain(value: int | None, share: float | None) -> str:
+    """A row as text, without the sign of a zero."""
+    return str((value, None if share is None else share or 0.0))
+
+
 def kept_rows(source: Any, most: int) -> Counter[str]:
     """The rows that stay, once for each time."""
     bounded = open_source(source).bounded("who", most, ("none",))
     assert isinstance(bounded, SparkSource) and bounded.schema.names == ["value", "share"]
     rows = bounded._rows(["value", "share"]).toArrow().to_pylist()
-    return Counter(str((row["c1"], row["c2"] or 0.0 if row["c2"] is not None else None)) for row in rows)
+    return Counter(plain(row["c1"], row["c2"]) for row in rows)
 
 
 @pytest.mark.parametrize("most", [1, 5])
@@ -201,11 +205,7 @@ def test_whose_rows_stay_depends_on_their_own_rows_alone(spark: Any, tmp_path: P
         own = table.filter(pc.equal(table["who"], who))
         some = kept_rows(of_spark.frame(spark, own, tmp_path, 2), most)
         assert some.total() == min(most, len(own))
-        every = Counter(
-            str((v, s or 0.0 if s is not None else None))
-            for v, s in zip(own["value"].to_pylist(), own["share"].to_pylist(), strict=True)
-        )
-        assert some <= every
+        assert some <= Counter(plain(*row.values()) for row in own.drop_columns("who").to_pylist())
         alone += some
     assert alone == found
 
@@ -419,12 +419,10 @@ def test_a_stream_is_refused(spark: Any) -> None:
 def test_a_table_of_the_catalog(spark: Any, here: Path, fmwem: Fmwem) -> None:
     spark.createDataFrame(pa.table({"a": [0, 1, 1, 2] * 100})).createOrReplaceTempView("people")
     (here / "d.json").write_text(json.dumps(A.project(["a"]).to_dict()))
-    job = ["release", "spark:people", "--marginals", 1, "--domain", "d.json", "-o", "out.parquet", "-q"]
-    done = fmwem(*job)
+    done = fmwem("release spark:people --marginals 1 --domain d.json -o out.parquet -q")
     assert done.code == 0, done.err
     assert pq.read_table(here / "out.parquet").schema.names == ["a"]
-    lost = fmwem("release", "spark:nobody", "--marginals", 1, "-q")
-    assert lost.code == 2 and lost.err.count("\n") == 1 and "has no such table" in lost.err
+    refused(fmwem, "release spark:nobody --marginals 1 -q", "has no such table")
 
 
 # ---- drawing
@@ -448,16 +446,14 @@ def test_types_that_spark_lacks_come_as_wider_ones(spark: Any) -> None:
     values = [pa.array([0, 255], pa.uint8()), pa.array([0, 2**63], pa.uint64())]
     texts = pa.array(["a", "b"]).dictionary_encode()
     table = pa.table({"a": values[0], "b": values[1], "t": texts, "z": zoned})
-    domain = {
-        "fields": [
-            {"name": "a", "type": "integer", "categories": [0, 255]},
-            {"name": "b", "type": "integer", "categories": [0, 2**62]},
-            {"name": "t", "categories": ["a", "b"]},
-            {"name": "z", "type": "datetime", "categories": ["1970-01-01", "1970-01-02"]},
-        ]
-    }
-    made = make(Request.of(table, 1, domain=domain, rows=4, sample_seed=1), noise=FakeNoise())
+    fields = [
+        {"name": "a", "type": "integer", "categories": [0, 255]},
+        {"name": "b", "type": "integer", "categories": [0, 2**62]},
+        {"name": "t", "categories": ["a", "b"]},
+        {"name": "z", "type": "datetime", "categories": ["1970-01-01", "1970-01-02"]},
+    ]
+    asked = Request.of(table, 1, domain={"fields": fields}, rows=4, sample_seed=1)
+    made = make(asked, noise=FakeNoise())
     there, here = draw_on_spark(made, spark, 50, seed=1).toArrow(), made.sample(50, seed=1)
-    assert Counter(map(str, there.to_pylist())) == Counter(
-        map(str, here.cast(plain_schema(here.schema)).to_pylist())
-    )
+    plain = here.cast(plain_schema(here.schema))
+    assert Counter(map(str, there.to_pylist())) == Counter(map(str, plain.to_pylist()))

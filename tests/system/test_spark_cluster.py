@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -20,23 +18,19 @@ import pyspark
 from support import spark as of_spark
 from support.fakes import FakeNoise
 from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
+from support.processes import free_port, serving
 
-from factored_mwem.backends.source import IN_MEMORY, open_source
 from factored_mwem.pipeline.release import make
-from factored_mwem.request import Request
+from factored_mwem.request.request import Request
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.source import IN_MEMORY
 
 HOST = "127.0.0.1"
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind((HOST, 0))
-        return int(one.getsockname()[1])
-
-
 @contextmanager
-def spark_class(folder: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A daemon of Spark's as a child of this process, killed in the end."""
+def spark_class(folder: Path, name: str, *arguments: object) -> Iterator[None]:
+    """A daemon of Spark's as a child of this process, ended with it."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
@@ -46,18 +40,9 @@ def spark_class(folder: Path, name: str, *arguments: str) -> Iterator[subprocess
         "SPARK_WORKER_DIR": str(folder / name),
         "SPARK_LOCAL_DIRS": str(folder),
     }
-    with (folder / f"{name}.log").open("wb") as log:
-        command = [home / "bin/spark-class", *arguments]
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    command, log = (home / "bin/spark-class", *arguments), (folder / f"{name}.log").open("wb")
+    with log, serving(*command, env=environment, stdout=log, stderr=log):
+        yield
 
 
 def workers(web: int) -> int:
@@ -71,15 +56,13 @@ def workers(web: int) -> int:
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder, port, web = tmp_path_factory.mktemp("cluster"), free_port(), free_port()
-    master = ("org.apache.spark.deploy.master.Master", "--host", HOST, "--port", str(port))
+    master = ("org.apache.spark.deploy.master.Master", "--host", HOST, "--port", port)
     worker = ("org.apache.spark.deploy.worker.Worker", "--host", HOST, "--cores", "1", "--memory", "1g")
     with ExitStack() as stack:
-        stack.enter_context(spark_class(folder, "master", *master, "--webui-port", str(web)))
+        stack.enter_context(spark_class(folder, "master", *master, "--webui-port", web))
         for number in (1, 2):
-            ports = ("--port", "0", "--webui-port", str(free_port()))
-            stack.enter_context(
-                spark_class(folder, f"worker{number}", *worker, *ports, f"spark://{HOST}:{port}")
-            )
+            at = ("--port", 0, "--webui-port", free_port(), f"spark://{HOST}:{port}")
+            stack.enter_context(spark_class(folder, f"worker{number}", *worker, *at))
         patience = time.monotonic() + 120
         while workers(web) < 2:
             assert time.monotonic() < patience, (folder / "master.log").read_text()[-2000:]
@@ -112,7 +95,6 @@ def test_a_release_is_that_of_one_process(spark: Any, tmp_path: Path, in_rounds:
         make(Request.of(source, 2, domain=domain, columns=names, sample_seed=1), noise=noise)
         return [(c.method, np.asarray(c.values).tobytes(), c.scale) for c in noise.calls]
 
-    (tmp_path / "said").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         of_spark.fail_once(patch, tmp_path / "said")
         assert calls(of_spark.frame(spark, table, tmp_path, 4)) == calls(table)

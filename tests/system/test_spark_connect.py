@@ -5,11 +5,11 @@ has a classic session cannot have the other.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.processes import PYTHON, printed
 
 pytest.importorskip("pyspark", minversion="4", reason="PySpark is not installed (the extra `spark`)")
 for needed in ("grpc", "grpc_status", "zstandard"):
@@ -19,7 +19,8 @@ SCRIPT = """
 import numpy as np, pyarrow as pa
 from pyspark.sql import SparkSession
 from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
-from factored_mwem.backends.source import IN_MEMORY, open_source
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.source import IN_MEMORY
 from factored_mwem.errors import Busy
 
 builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
@@ -41,19 +42,11 @@ print("equal")
 """
 
 
-def test_counts_through_a_server(tmp_path: Path) -> None:
+def test_counts_through_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("SPARK_")]:
+        monkeypatch.delenv(name)
     root = Path(__file__).parents[2]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    environment["PYTHONPATH"] = os.pathsep.join([str(root), str(root / "tests")])
-    environment["PYSPARK_PYTHON"] = sys.executable
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "equal" in done.stdout and "CANARY" not in done.stdout
+    path = os.pathsep.join([str(root), str(root / "tests")])
+    env = {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "PYTHONWARNINGS": "ignore"}
+    said = printed(*PYTHON, SCRIPT, cwd=tmp_path, env=env, timeout=600)
+    assert "equal" in said and "CANARY" not in said

@@ -1,20 +1,17 @@
-"""Streams through whole commands and processes: what is piped in, what a database holds, and memory that does
-not grow with the rows.
-"""
+"""Streams by whole commands: piped in, from a database; and memory does not grow with the rows."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.commands import program
+from support.processes import PYTHON, ended, printed
 
-pytestmark = pytest.mark.system
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
-FMWEM = [sys.executable, "-c", "from factored_mwem.cli.main import main; main()"]
 DOMAIN = {
     "fields": [
         {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
@@ -23,26 +20,26 @@ DOMAIN = {
 }
 
 
-def fmwem(folder: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [*FMWEM, *arguments, "--domain", "d.json", "--marginals", "2", "--json"]
+def fmwem(folder: Path, line: str, *, given: str = "") -> Any:
     (folder / "d.json").write_text(json.dumps(DOMAIN))
-    return subprocess.run(command, cwd=folder, input=given, capture_output=True, timeout=300, check=False)
+    return ended(
+        *program(f"{line} --domain d.json --marginals 2 --json"), cwd=folder, input=given, timeout=300
+    )
 
 
 def test_a_table_is_piped_in(tmp_path: Path) -> None:
     rows = "".join(f"{i % 100},{'ab'[i % 2]}\n" for i in range(5000))
-    done = fmwem(tmp_path, "release", "-", given=f"age,word\n{rows}".encode())
+    done = fmwem(tmp_path, "release -", given=f"age,word\n{rows}")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == "stdin.synthetic.parquet"
-    assert (tmp_path / "stdin.synthetic.parquet").stat().st_size > 0
     written = ["d.json", *(f"stdin.synthetic.{kind}" for kind in ("fmwem", "manifest.json", "parquet"))]
     assert sorted(p.name for p in tmp_path.iterdir()) == written
-    again = fmwem(tmp_path, "verify", "-", given=b"age,word\n1,a\n")
+    again = fmwem(tmp_path, "verify -", given="age,word\n1,a\n")
     assert (again.returncode, json.loads(again.stdout)["budget_spent"]) == (2, False)
 
 
-@pytest.mark.parametrize("how", [[], ["--push-down"]])
-def test_a_table_of_a_database_by_its_uri(tmp_path: Path, how: list[str]) -> None:
+@pytest.mark.parametrize("how", ["", "--push-down"])
+def test_a_table_of_a_database_by_its_uri(tmp_path: Path, how: str) -> None:
     if how:
         pytest.importorskip("ibis", reason="Ibis is not installed: nothing was pushed down")
     with duckdb.connect(str(tmp_path / "shop.db")) as connection:
@@ -51,21 +48,21 @@ def test_a_table_of_a_database_by_its_uri(tmp_path: Path, how: list[str]) -> Non
         connection.execute(f"CREATE TABLE sales.people AS SELECT {columns} FROM range(5000) r(i)")
     uri = f"duckdb://{tmp_path}/shop.db#sales.people"
     before = (tmp_path / "shop.db").read_bytes()
-    done = fmwem(tmp_path, "release", uri, *how)
+    done = fmwem(tmp_path, f"release {uri} {how}")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == "people.synthetic.parquet"
     assert abs(json.loads(done.stdout)["rows"] - 5000) < 200
     assert (tmp_path / "shop.db").read_bytes() == before
-    refused = fmwem(tmp_path, "release", f"duckdb://{tmp_path}/none.db#others", *how)
-    assert refused.returncode == 2
-    assert b"cannot open duckdb://" in refused.stderr
+    refused = fmwem(tmp_path, f"release duckdb://{tmp_path}/none.db#others {how}")
+    assert refused.returncode == 2 and "cannot open duckdb://" in refused.stderr
     assert not (tmp_path / "none.db").exists()
 
 
 PEAK = """
 import resource, sys
 import numpy as np, pyarrow as pa
-from factored_mwem.backends.source import Spill, open_source
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.source import Spill
 from factored_mwem.domain.domain import Domain
 rows, recorded = int(sys.argv[1]), sys.argv[2] == "recorded"
 names = [f"c{i}" for i in range(10)]
@@ -86,9 +83,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 def peak(rows: int, how: str) -> float:
     """Bytes that were resident at most, mapped files included."""
-    command = [sys.executable, "-c", PEAK, str(rows), how]
-    done = subprocess.run(command, capture_output=True, timeout=300, check=True, env=dict(os.environ))
-    return float(done.stdout) * (1 if sys.platform == "darwin" else 1024)
+    return float(printed(*PYTHON, PEAK, rows, how, timeout=300)) * (1 if sys.platform == "darwin" else 1024)
 
 
 @pytest.mark.parametrize("how", ["once", "recorded"])

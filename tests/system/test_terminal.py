@@ -1,76 +1,79 @@
-"""Who looks at a terminal sees words; who reads a pipe gets the line for scripts, the same as ever."""
+"""Who looks at a terminal sees words and progress; who reads a pipe gets the line for scripts."""
 
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
-from support.commands import FMWEM
+from support.commands import program
+from support.processes import on_a_terminal, printed
 
-RELEASE = ("release", "t.csv", "--marginals", "1", "--no-progress", "--overwrite", "--sample-seed", "1")
-
-
-def on_a_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
-    """What a command writes to a terminal as stdout, and to a pipe as stderr."""
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "TERM": "xterm", **environment}
-    process = subprocess.Popen([FMWEM, *arguments], stdout=theirs, stderr=subprocess.PIPE, env=env)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        shown += part
-    assert process.stderr is not None
-    said = process.stderr.read().decode()
-    process.stderr.close()
-    os.close(ours)
-    assert process.wait() == 0, said
-    return shown.decode(), said
+RELEASE = "release t.csv --marginals 1 --no-progress --overwrite --sample-seed 1"
+NAMES = ["speed [/h]", "[red]", "[/]", ":smile:", "a\x1b[31mb", "{0}", "%s", "\\[x]"]
 
 
-def piped(*arguments: str) -> dict[str, object]:
-    done = subprocess.run([FMWEM, *arguments], capture_output=True, text=True, check=True)
-    assert done.stdout.count("\n") == 1
-    facts: dict[str, object] = json.loads(done.stdout)
-    return facts
+def facts_of(text: str) -> list[str]:
+    """The names in the one line for scripts."""
+    assert text.count("\n") == 1
+    return list(json.loads(text))
 
 
 def test_a_person_sees_the_summary_alone(here: Path) -> None:
-    shown, said = on_a_terminal(*RELEASE)
+    shown, said = on_a_terminal("stdout", *program(RELEASE))
     assert shown == "" and said.startswith("released ") and "{" not in said
-    asked, silent = on_a_terminal(*RELEASE, "--json")
-    line = piped(*RELEASE)
-    assert silent == "" and list(json.loads(asked)) == list(line)
-    assert on_a_terminal(*RELEASE, "-q") == ("", "")
+    asked, silent = on_a_terminal("stdout", *program(RELEASE, "--json"))
+    assert silent == "" and facts_of(asked) == facts_of(printed(*program(RELEASE)))
+    assert on_a_terminal("stdout", *program(RELEASE, "-q")) == ("", "")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("line", "words"),
     [
-        (("ledger", "init", "{}.ledger"), "fmwem ledger add"),
-        (("ledger", "add", "b.ledger", "--dataset", "{}", "--epsilon", "1"), "its cap is set"),
-        (("sample", "t.synthetic.fmwem", "-n", "7", "-o", "{}.csv"), "7 rows in "),
-        (
-            ("domain", "learn", "t.csv", "--epsilon", "20", "-o", "{}.domain.json"),
-            "learnt for epsilon",
-        ),
+        ("ledger init {}.ledger", "fmwem ledger add"),
+        ("ledger add b.ledger --dataset {} --epsilon 1", "its cap is set"),
+        ("sample t.synthetic.fmwem -n 7 -o {}.csv", "7 rows in "),
+        ("domain learn t.csv --epsilon 20 -o {}.domain.json", "learnt for epsilon"),
     ],
-    ids=["init", "add", "sample", "learn"],
 )
-def test_small_commands_do_the_same(here: Path, arguments: tuple[str, ...], words: str) -> None:
-    piped("ledger", "init", "b.ledger")
-    piped(*RELEASE, "--epsilon", "20")
-    line = piped(*(word.format("piped") for word in arguments))
-    shown, said = on_a_terminal(*(word.format("seen") for word in arguments))
+def test_small_commands_do_the_same(here: Path, line: str, words: str) -> None:
+    printed(*program("ledger init b.ledger"))
+    printed(*program(RELEASE, "--epsilon", 20))
+    piped = printed(*program(line.format("piped")))
+    shown, said = on_a_terminal("stdout", *program(line.format("seen")))
     assert shown == "" and words in said
-    asked, silent = on_a_terminal(*(word.format("asked") for word in arguments), "--json")
-    assert silent == "" and list(json.loads(asked)) == list(line)
+    asked, silent = on_a_terminal("stdout", *program(line.format("asked"), "--json"))
+    assert silent == "" and facts_of(asked) == facts_of(piped)
+
+
+def test_progress_shows_on_a_terminal_only(here: Path) -> None:
+    command = program("release t.csv --marginals 2 --overwrite")
+    bar, _ = on_a_terminal("stderr", *command)
+    assert "measured" in bar and "\x1b[" in bar
+    assert any(colour in bar for colour in ("\x1b[3", "\x1b[1;3", "\x1b[38"))
+    plain, _ = on_a_terminal("stderr", *command, NO_COLOR="1")
+    assert "differential privacy" in plain and "\x1b[38" not in plain and "\x1b[32m" not in plain
+    by_flag, _ = on_a_terminal("stderr", *command, "--no-progress")
+    by_variable, _ = on_a_terminal("stderr", *command, FMWEM_NO_PROGRESS="1")
+    for quiet in (by_flag, by_variable):
+        assert "measured " not in quiet.replace("noisy measurements", "") and "differential privacy" in quiet
+    piped = json.loads(printed("sh", "-c", '"$@" 2> said', "sh", *command))
+    assert piped["output"] == "t.synthetic.parquet" and "\x1b" not in Path("said").read_text()
+
+
+@pytest.mark.parametrize("flags", [["-v"], []], ids=["verbose", "bar"])
+def test_names_are_text_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    """`speed [/h]` was taken for markup: the run failed after it had spent, or written its files."""
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({name: np.arange(60) % 3 for name in NAMES}).to_csv("t.csv", index=False)
+    limits = {"minimum": 0, "maximum": 2, "required": True}
+    fields = [{"name": name, "type": "integer", "constraints": limits} for name in NAMES]
+    Path("t.domain.json").write_text(json.dumps({"fields": fields}))
+    command = program("release t.csv --marginals 2 --engine mwem --rounds 3", *flags)
+    text, _ = on_a_terminal("stderr", *command)
+    assert Path("t.synthetic.parquet").exists() and "Traceback" not in text and "\x1b[31m" not in text
+    assert not flags or "round 1: measured" in text

@@ -1,18 +1,16 @@
-"""The first run compiles every kernel ahead, with the types that calls have: nothing is compiled twice,
-nothing again in the next run.
-"""
+"""The first run compiles every kernel ahead, with the types that calls have: nothing twice or again."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support.processes import PYTHON, printed
 
 from factored_mwem import kernels
 from factored_mwem.kernels import warmup
@@ -34,14 +32,9 @@ print(json.dumps(found))
 
 
 def release(cache: Path) -> dict[str, list[int]]:
-    """Of each entry kernel: whether it has the one signature it says it has, and what was not found on
-    disk.
-    """
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    done = subprocess.run(
-        [sys.executable, "-c", RELEASE], env=env, check=True, capture_output=True, text=True
-    )
-    found: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
+    """Of each entry kernel: whether it has its one signature, and what was not found on disk."""
+    said = printed(*PYTHON, RELEASE, env={"NUMBA_CACHE_DIR": str(cache)})
+    found: dict[str, list[int]] = json.loads(said.splitlines()[-1])
     return found
 
 
@@ -56,7 +49,7 @@ def test_every_entry_belongs_to_one_half() -> None:
     for module in (module for half in warmup.HALVES for module in half):
         import_module(f"factored_mwem.kernels.{module}")
     modules = [kernel.py_func.__module__.rsplit(".", 1)[1] for kernel, _ in kernels.ENTRIES]
-    assert sorted(set(modules)) == sorted(module for half in warmup.HALVES for module in half)
+    assert set(modules) <= {module for half in warmup.HALVES for module in half}
 
 
 def test_where_no_process_can_start_the_kernels_still_compile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,22 +66,10 @@ def test_where_no_process_can_start_the_kernels_still_compile(monkeypatch: pytes
 def test_looking_whether_kernels_are_there_compiles_nothing(tmp_path: Path) -> None:
     """A first run that fails before it compiles must not be taken for one that has compiled."""
     code = "from factored_mwem.kernels import warmup; print(warmup.is_cold())"
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
-        ).stdout.strip()
-        for _ in range(2)
-    ]
-    assert said == ["True", "True"] and not list(tmp_path.rglob("*.nb*"))
-    off = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**env, "NUMBA_DISABLE_JIT": "1"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert off.stdout.strip() == "False"
+    env = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert [printed(*PYTHON, code, env=env).strip() for _ in range(2)] == ["True", "True"]
+    assert not list(tmp_path.rglob("*.nb*"))
+    assert printed(*PYTHON, code, env={**env, "NUMBA_DISABLE_JIT": "1"}).strip() == "False"
 
 
 KERNEL = """
@@ -113,11 +94,12 @@ print(said, sum(kernel.stats.cache_misses.values()) > 0)
 
 def asked(folder: Path, cache: Path) -> tuple[bool, bool]:
     """(what a process says that finds the kernel of `folder`, whether numba then compiles it)."""
-    command, env = [sys.executable, "-c", ASKED, str(folder)], {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    said, compiles = subprocess.run(
-        command, env=env, check=True, capture_output=True, text=True
-    ).stdout.split()
+    said, compiles = printed(*PYTHON, ASKED, folder, env={"NUMBA_CACHE_DIR": str(cache)}).split()
     return said == "True", compiles == "True"
+
+
+COLD_ONCE = [(True, True), (False, False)]
+"""What two processes say, one after the other."""
 
 
 def install(folder: Path, text: str, when: float) -> None:
@@ -131,27 +113,24 @@ def test_after_a_reinstallation_the_first_run_at_most_is_cold(tmp_path: Path, ho
     """Whatever time the new file bears, also a later one than all that is cached ever will."""
     now = time.time()
     install(tmp_path / "a", KERNEL, now)
-    assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == [(True, True), (False, False)]
+    assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == COLD_ONCE
     install(tmp_path / "a", KERNEL, now + 3600 * hours)
     said, compiles = asked(tmp_path / "a", tmp_path)
     assert said == compiles  # numbas differ in what they take for another source
     assert asked(tmp_path / "a", tmp_path) == (False, False)
     install(tmp_path / "a", KERNEL + "# changed", now + 3600 * hours)
-    assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == [(True, True), (False, False)]
+    assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == COLD_ONCE
 
 
 def test_a_shared_cache_folder_does_not_pass_for_ones_own(tmp_path: Path) -> None:
     """Another installation's kernels, those of another Python, and an index whose data are gone."""
     for name in ("a", "b"):
         install(tmp_path / name, KERNEL, time.time())
-        assert [asked(tmp_path / name, tmp_path / "cache") for _ in range(2)] == [
-            (True, True),
-            (False, False),
-        ]
+        assert [asked(tmp_path / name, tmp_path / "cache") for _ in range(2)] == COLD_ONCE
     assert asked(tmp_path / "a", tmp_path / "cache") == (False, False)
     for index in (tmp_path / "cache").rglob("*.nbi"):
         index.rename(index.with_name(index.name.replace(".py3", ".py2")))
-    assert [asked(tmp_path / "a", tmp_path / "cache") for _ in range(2)] == [(True, True), (False, False)]
+    assert [asked(tmp_path / "a", tmp_path / "cache") for _ in range(2)] == COLD_ONCE
     for data in (tmp_path / "cache").rglob("*.nbc"):
         data.unlink()
-    assert [asked(tmp_path / "a", tmp_path / "cache") for _ in range(2)] == [(True, True), (False, False)]
+    assert [asked(tmp_path / "a", tmp_path / "cache") for _ in range(2)] == COLD_ONCE

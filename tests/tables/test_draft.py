@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factored_mwem.backends.codes import encode_table
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.tables.codec import fit_columns
-from factored_mwem.tables.decode import decode
-from factored_mwem.tables.draft import IDENTIFIER, MAX_CATEGORIES, NUMBERED, draft
-from factored_mwem.tables.source import open_table
+from factored_mwem.owner.draft import IDENTIFIER, MAX_CATEGORIES, NUMBERED, draft
+from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.tables.codes.codec import fit_columns
+from factored_mwem.tables.codes.decode import decode
+from factored_mwem.tables.inputs.source import open_table
 
 RNG = np.random.default_rng(7)
 
@@ -29,15 +29,11 @@ def drafted(values: Any, arrow: pa.DataType | None = None) -> Attribute:
     return found["x"]
 
 
-def text(values: Any) -> list[str]:
-    return ["" if v is None else str(v) for v in values]
-
-
 @pytest.fixture
 def as_csv(tmp_path: Any) -> Callable[[Any], Attribute]:
     def of(values: Any) -> Attribute:
         path = tmp_path / "t.csv"
-        path.write_text("\n".join(["x,k", *(f"{v},1" for v in text(values))]) + "\n")
+        path.write_text("\n".join(["x,k", *(f"{v},1" for v in values)]) + "\n")
         return draft(path).reviewed()["x"]
 
     return of
@@ -153,10 +149,7 @@ def test_float32_values_are_listed_as_people_write_them() -> None:
 
 @pytest.mark.parametrize("arrow", [pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(9, 2), pa.int64()])
 def test_what_a_draft_lists_fits_the_type_of_its_column(arrow: pa.DataType) -> None:
-    import decimal
-
-    values: list[Any] = [int(v) for v in RNG.integers(0, 127, 500)] + [None]
-    values = [decimal.Decimal(v) if pa.types.is_decimal(arrow) and v is not None else v for v in values]
+    values = pa.array([*RNG.integers(0, 127, 500).tolist(), None], pa.int8()).cast(arrow)
     found, out = back(values, arrow)
     assert found.nullable and len(out) == len(values)
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from factored_mwem.errors import InputError
-from factored_mwem.tables.source import Table, open_table
+from factored_mwem.tables.inputs.source import Table, open_table
 
 fsspec = pytest.importorskip("fsspec", reason="memory:// is fsspec's")
 ROWS = [{"a": i % 5, "b": f"v{i % 3}"} for i in range(30)]
@@ -20,9 +20,6 @@ ROWS = [{"a": i % 5, "b": f"v{i % 3}"} for i in range(30)]
 
 def rows_of(table: Table) -> Counter[Any]:
     return Counter(tuple(r.values()) for b in table.batches(table.schema.names) for r in b.to_pylist())
-
-
-WHOLE = Counter(tuple(row.values()) for row in ROWS)
 
 
 def parquet(rows: list[dict[str, Any]]) -> bytes:
@@ -44,16 +41,16 @@ def store() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("suffix", "write"), [("parquet", parquet), ("csv", text)])
 def test_one_file_a_folder_and_a_glob(store: Any, suffix: str, write: Any) -> None:
-    expected = WHOLE if suffix == "parquet" else Counter({(str(a), b): n for (a, b), n in WHOLE.items()})
+    kind: Any = int if suffix == "parquet" else str
+    expected = Counter((kind(row["a"]), row["b"]) for row in ROWS)
     for number in range(3):
         store.pipe(f"/bucket/people/part-{number}.{suffix}", write(ROWS[number::3]))
         store.pipe(f"/bucket/hive/k={number}/x.{suffix}", write(ROWS[number::3]))
     store.pipe("/bucket/people/_SUCCESS", b"")
     store.pipe(f"/bucket/whole.{suffix}", write(ROWS))
     parts = [f"memory://bucket/people/part-{number}.{suffix}" for number in (2, 0, 1)]
-    for source in (f"memory://bucket/whole.{suffix}", "memory://bucket/people", "memory://bucket/people/",
-                   f"memory://bucket/people/*.{suffix}", parts,
-                   f"memory://bucket/*/part-?.{suffix}"):  # fmt: skip
+    names = [f"whole.{suffix}", "people", "people/", f"people/*.{suffix}", f"*/part-?.{suffix}"]
+    for source in (*(f"memory://bucket/{name}" for name in names), parts):
         table = open_table(source)
         assert rows_of(table) == rows_of(table) == expected
     found = open_table("memory://bucket/hive")
@@ -98,25 +95,22 @@ def test_places_without_a_table(store: Any, source: Any, message: str) -> None:
 def test_what_a_store_s_library_says_stays_there(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words may hold a signed address, a key, or what was read."""
 
-    class Strange(Exception):
-        pass
-
     store.pipe("/b/t.csv", text(ROWS))
     store.pipe("/b/t.parquet", parquet(ROWS))
     tables = [open_table("memory://b/t.csv"), open_table("memory://b/t.parquet")]
-    system = type(store)
+    strange = type("Strange", (Exception,), {})
 
     def failing(*_: Any, **__: Any) -> Any:
-        raise Strange("CANARY-4711 Signature=abc")
+        raise strange("CANARY-4711 Signature=abc")
 
+    opened = type(store.open("/b/t.csv"))
     for table in tables:
-        with monkeypatch.context() as patch:
-            patch.setattr(type(store.open("/b/t.csv")), "read", failing)
-            with pytest.raises(InputError, match=r"cannot read memory://b/t") as refused:
+        for where, method, words in (
+            (opened, "read", "cannot read memory://b/t"),
+            (type(store), "info", "its store does not answer, or refuses"),
+        ):
+            with monkeypatch.context() as patch, pytest.raises(InputError, match=words) as refused:
+                patch.setattr(where, method, failing)
                 rows_of(table)
             assert "CANARY" not in str(refused.value)
-        with monkeypatch.context() as patch:
-            patch.setattr(system, "info", failing)
-            with pytest.raises(InputError, match="its store does not answer, or refuses") as refused:
-                rows_of(table)
-            assert "CANARY" not in str(refused.value) and refused.value.__context__ is None
+            assert method == "read" or refused.value.__context__ is None

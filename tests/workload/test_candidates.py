@@ -23,7 +23,7 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.privacy.counts import SCORE_GRID
+from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -60,6 +60,12 @@ def refines(levels: Levels, fine: tuple[int, ...], coarse: tuple[int, ...]) -> b
     )
 
 
+def finer_than(views: Candidates, b: int) -> list[int]:
+    """Other candidates from which this one could be added up."""
+    coarse = views.positions(b)
+    return [c for c in range(len(views)) if c != b and refines(views.levels, views.positions(c), coarse)]
+
+
 # ---- which there are
 
 
@@ -73,9 +79,7 @@ def test_exactly_the_combinations_that_fit(case: str, limit: float, order: int) 
     every = [
         v for c in range(len(fine)) for v in itertools.product(*(levels.chains[a] for a in fine.positions(c)))
     ]
-    assert sorted(found) == sorted(
-        view for view in every if 1 < np.prod([levels.sizes[v] for v in view]) <= limit
-    )
+    assert sorted(found) == sorted(view for view in every if 1 < levels.cells(view) <= limit)
     assert len(found) == len(set(found))
     assert fine.combinations(levels.chains) == len(every)
     for c, view in enumerate(found):
@@ -87,9 +91,7 @@ def test_exactly_the_combinations_that_fit(case: str, limit: float, order: int) 
 @every_case
 @limits
 def test_the_levels_to_combine_can_be_fewer(case: str, limit: float) -> None:
-    """Only the ends of long chains, or the coarsest alone: what a workload of many marginals is cut down
-    to.
-    """
+    """Only the ends of long chains, or the coarsest alone: what a large workload is cut down to."""
     levels = LEVELS[case]
     for chains in (
         [(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains],
@@ -108,9 +110,7 @@ def test_the_levels_to_combine_can_be_fewer(case: str, limit: float) -> None:
 
 
 def check_bases(views: Candidates) -> None:
-    """A base is its own; whatever hangs below it is coarser, or has fewer attributes, and so can be added up
-    from it.
-    """
+    """A base is its own; whatever hangs below it is coarser, or has fewer attributes."""
     assert np.array_equal(views.base_of[views.base_of], views.base_of)
     for c in range(len(views)):
         assert refines(views.levels, views.positions(int(views.base_of[c])), views.positions(c))
@@ -123,12 +123,7 @@ def test_bases_refine_what_hangs_below_and_nothing_refines_them(case: str, limit
     check_bases(views)
     bases = np.flatnonzero(views.base_of == np.arange(len(views))).tolist()
     for b in bases:
-        others = [
-            c
-            for c in range(len(views))
-            if c != b and refines(views.levels, views.positions(c), views.positions(b))
-        ]
-        assert not others, "it need not have been counted"
+        assert not finer_than(views, b), "it need not have been counted"
     assert views.offsets[-1] == views.cells[bases].sum()
     assert all((views.offsets[c + 1] > views.offsets[c]) == (c in bases) for c in range(len(views)))
 
@@ -143,9 +138,7 @@ def test_nothing_is_counted_twice_where_middle_levels_are_left_out(case: str) ->
         levels, 1e9, [(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains]
     )
     for b in np.flatnonzero(views.base_of == np.arange(len(views))).tolist():
-        assert not [
-            c for c in range(len(views)) if c != b and refines(levels, views.positions(c), views.positions(b))
-        ]
+        assert not finer_than(views, b)
 
 
 @every_case
@@ -156,13 +149,8 @@ def test_coarse_steps_add_up_right(case: str, limit: float) -> None:
     """
     levels, views = LEVELS[case], views_of(case, limit)
     first, which, steps = views.coarse
-    table = dict(
-        zip(
-            cells_of(levels.shape),
-            np.random.default_rng(0).integers(0, 9, size=int(np.prod(levels.shape))).tolist(),
-            strict=True,
-        )
-    )
+    counts = np.random.default_rng(0).integers(0, 9, size=int(np.prod(levels.shape))).tolist()
+    table = dict(zip(cells_of(levels.shape), counts, strict=True))
     seen = []
     for b in range(len(views)):
         base = views.positions(b)
@@ -186,10 +174,9 @@ def test_fine_candidates_are_their_own_bases() -> None:
     assert np.array_equal(fine.keep(fine.orders == 2).members, fine.members[fine.orders == 2])
 
 
+@pytest.mark.slow
 def test_half_a_million_fine_candidates() -> None:
-    """1,000 binary attributes, all pairs: single attributes hang below a pair, and nothing else is added
-    up.
-    """
+    """1,000 binary attributes, all pairs: single attributes alone are added up, each from a pair."""
     fine = fine_candidates(Levels.fine((2,) * 1000), 2)
     views = fine.at(Levels.fine((2,) * 1000), 1e5)
     assert len(views) == len(fine) == 500_500
@@ -242,10 +229,8 @@ def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: floa
     levels, views = LEVELS[case], views_of(case, limit)
     if not len(views):
         return
-    forest, rows = (
-        forest_of(levels, rng, float(rng.uniform(1, 90))),
-        random_rows(levels, int(rng.integers(0, 80)), rng),
-    )
+    forest = forest_of(levels, rng, float(rng.uniform(1, 90)))
+    rows = random_rows(levels, int(rng.integers(0, 80)), rng)
     found = scores(forest, views, rows)
     for c in range(len(views)):
         view, base = views.positions(c), views.positions(int(views.base_of[c]))
@@ -297,9 +282,7 @@ def test_neighbours_move_every_score_by_at_most_its_sensitivity(
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("contributions", [1, 3])
 def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributions: int) -> None:
-    """Through the one door: the scores that reach the sampler are distances less a public penalty, at the
-    scale of the stated sensitivity.
-    """
+    """The scores that reach the sampler are distances less a public penalty, at the stated scale."""
     levels, rng = LEVELS["two levels"], np.random.default_rng(1)
     views = views_of("two levels", 60, 2)
     forest = forest_of(levels, rng, 20.0)

@@ -58,9 +58,7 @@ def test_answers_are_unbiased_and_have_the_variance_of_the_identity() -> None:
 
 
 def test_two_coefficients_are_unbiased_and_one_is_not() -> None:
-    """What the mean needs is pairwise independence, and the variance more; with one coefficient all keys
-    share their signs.
-    """
+    """The mean needs pairwise independence, the variance more; with one coefficient all signs agree."""
     assert moments(2)[0] == true_answer()
     assert moments(2)[1] != identity(2)
     assert moments(1)[0] != true_answer()

@@ -7,22 +7,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import pytest
 from support.fakes import FakeNoise
-from support.goodness import exponential, gaussian, laplace, permute_and_flip
+from support.goodness import gaussian, laplace, log_ratio, renyi
 from support.marks import others_slow
+from support.releases import BUDGET, CHOICE_PMF, both
 from support.rows import private_answers
 from support.tables import CELLS, UNITS, Table, every_unit, histogram, neighbours
 
-from factored_mwem.accounting.accountant import Accountant, Budget
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.dense import Factor, ProductModel, step
-from factored_mwem.privacy.counts import SCORE_CUTOFF, SCORE_GRID, Rows
+from factored_mwem.privacy.rows import SCORE_CUTOFF, SCORE_GRID, Rows
 from factored_mwem.privacy.session import Eligible, Session, weighted
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
@@ -44,14 +44,10 @@ KINDS: dict[str, Questions] = {
     "parities": Parities.up_to([0], 1),
 }
 every_kind = pytest.mark.parametrize("name", list(KINDS))
-both = pytest.mark.parametrize("composition", list(Composition))
-BUDGET = {Composition.ZCDP: Budget.of(1.0, 1e-9), Composition.PURE: Budget.of(1.0, 0.0)}
 
 
 def matrix(name: str) -> np.ndarray:
-    """int[answer, 6]: the weight of each cell of the 2 x 3 domain in each answer, from the definition of its
-    kind.
-    """
+    """int[answer, 6]: the weight of each cell of the 2 x 3 domain in each answer, by definition."""
     cells = list(itertools.product(range(2), range(3)))
     if "ranges" in name:
         boxes = [BOXES[i] for i in FEW] if "few" in name else BOXES
@@ -81,9 +77,7 @@ def test_answers_on_rows_are_the_matrix_times_the_histogram(name: str) -> None:
 
 
 def test_parities_are_the_hadamard_matrix() -> None:
-    """All 15 parities of four bits, of 1,000 rows and of models whose components cut through them, against
-    the explicit matrix.
-    """
+    """All 15 parities of four bits, of 1,000 rows and of models whose components cut through them."""
     rng, shape, cells = np.random.default_rng(1), (2, 2, 2, 2), list(itertools.product(range(2), repeat=4))
     kind = Parities.up_to(range(4), 4)
     sets = [kind.positions(q) for q in range(len(kind.cells))]
@@ -115,9 +109,7 @@ def test_parities_of_a_model_with_other_attributes_leave_those_out() -> None:
 @every_kind
 @pytest.mark.parametrize("seed", range(5))
 def test_a_step_is_the_papers_on_the_dense_table(name: str, seed: int) -> None:
-    """Weights times exp(q(x) (m - q(A)) / (2 n)) for each answer, m clipped to what the query can be,
-    normalised (HLM12 Fig. 1).
-    """
+    """Weights times exp(q(x) (m - q(A)) / (2 n)) for each answer, m clipped, normalised (HLM12 Fig. 1)."""
     rng = np.random.default_rng(seed)
     kind, rows, n = KINDS[name], matrix(name), 50.0
     for question in range(len(kind.cells)):
@@ -146,9 +138,7 @@ def test_a_step_within_the_guard_changes_nothing(name: str) -> None:
 
 
 def check_sensitivity(name: str, unit: Unit) -> None:
-    """The greatest change over all neighbours of at most 3 rows, in both norms, is what the kind says: never
-    more, and it is reached.
-    """
+    """The greatest change over all neighbours of at most 3 rows, in both norms, is what the kind says."""
     kind = KINDS[name]
     starts = np.cumsum(kind.cells) - kind.cells
     pairs = neighbours(unit.neighbours, unit.contributions)
@@ -164,6 +154,7 @@ def test_sensitivity_is_the_greatest_change(name: str, unit: Unit) -> None:
     check_sensitivity(name, unit)
 
 
+@pytest.mark.slow
 @every_unit
 def test_parities_of_two_bits_move_no_more_than_those_of_one(unit: Unit) -> None:
     kind = Parities.up_to([0, 1], 2)
@@ -212,11 +203,8 @@ def a_round(
     offered, weights = np.arange(count), np.linspace(1.0, 0.3, count)
     seen, scales, costs = [], set(), set()
     for table in tables:
-        private, fake, ledger = (
-            private_answers(codes_of(table), domain, kinds),
-            FakeNoise(composition),
-            Accountant(BUDGET[composition]),
-        )
+        private, fake = private_answers(codes_of(table), domain, kinds), FakeNoise(composition)
+        ledger = Accountant(BUDGET[composition])
         session, half = Session(ledger, unit, fake), ledger.budget.amount / 2
         session.select(private, answers, Eligible(offered, np.full(count, 0.3), weights), cost=half)
         seen.append(fake.calls[0].values)
@@ -229,26 +217,11 @@ def a_round(
             measuring.append(fake.calls[-1].scale)
             spent.add(ledger.spent)
             ledger.spent = max(before, ledger.spent)
-        assert fake.calls[0].scale == ledger.entries[0].scale and measuring == [
-            e.scale for e in ledger.entries[1:]
-        ]
+        assert [fake.calls[0].scale, *measuring] == [e.scale for e in ledger.entries]
         scales.add((fake.calls[0].scale, tuple(measuring)))
         costs.add(float(max(spent)))
     ((selecting, measuring_scales),), (cost,) = scales, costs
     return np.array(seen), selecting, list(measuring_scales), cost
-
-
-@cache
-def _laplace_loss(scale: float, shift: int) -> float:
-    x = np.arange(-60, 61)
-    return float(np.abs(np.log(laplace(scale, x) / laplace(scale, x - shift))).max())
-
-
-@cache
-def _gaussian_divergence(scale: float, shift: int, alpha: float) -> float:
-    x = np.arange(-math.ceil(25 * scale), math.ceil(25 * scale) + 1)
-    p, q = np.log(gaussian(scale, x)), np.log(gaussian(scale, x - shift))
-    return float(np.log(np.exp(alpha * p + (1 - alpha) * q).sum()) / (alpha - 1))
 
 
 def check_round(names: Sequence[str], unit: Unit, composition: Composition) -> float:
@@ -260,9 +233,7 @@ def check_round(names: Sequence[str], unit: Unit, composition: Composition) -> f
     tables = sorted({t for pair in pairs for t in pair} - {()})
     place = {t: i for i, t in enumerate(tables)}
     scores, selecting, scales, cost = a_round(tables, kinds, unit, composition)
-    chance = np.array(
-        [(exponential if composition is Composition.ZCDP else permute_and_flip)(selecting, s) for s in scores]
-    )
+    chance = np.array([CHOICE_PMF[composition](selecting, s) for s in scores])
     truth = np.array([rows @ histogram(t) for t in tables])
     of = np.repeat(np.arange(len(scales)), np.concatenate([kind.cells for kind in kinds]))
     worst = 0.0
@@ -272,12 +243,12 @@ def check_round(names: Sequence[str], unit: Unit, composition: Composition) -> f
         one, other = place[a], place[b]
         moved = np.abs(truth[one] - truth[other]).tolist()
         if composition is Composition.PURE:
-            loss = np.bincount(of, [_laplace_loss(scales[q], d) for q, d in zip(of, moved, strict=True)])
+            loss = np.bincount(of, [log_ratio(laplace, scales[q], d) for q, d in zip(of, moved, strict=True)])
             worst = max(worst, float((np.log(chance[one] / chance[other]) + loss).max()) / cost)
             continue
         for alpha in (1.5, 2.0, 8.0):
             inside = np.bincount(
-                of, [_gaussian_divergence(scales[q], d, alpha) for q, d in zip(of, moved, strict=True)]
+                of, [renyi(gaussian, scales[q], d, alpha) for q, d in zip(of, moved, strict=True)]
             )
             total = (chance[one] ** alpha * chance[other] ** (1 - alpha) * np.exp((alpha - 1) * inside)).sum()
             worst = max(worst, float(np.log(total)) / (alpha - 1) / (alpha * cost))
@@ -302,6 +273,7 @@ def test_a_round_keeps_what_it_is_charged(names: list[str], unit: Unit, composit
     assert check_round(names, unit, composition) > (0.4 if len(names) == 1 else 0.2)
 
 
+@pytest.mark.slow
 @both
 def test_the_audit_sees_sensitivity_one_of_parities_under_replace(
     composition: Composition, monkeypatch: pytest.MonkeyPatch
@@ -313,9 +285,7 @@ def test_the_audit_sees_sensitivity_one_of_parities_under_replace(
 
 
 def test_the_audit_sees_the_smallest_sensitivity_taken_for_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores of several kinds compete: the largest sensitivity counts. Planted: that of the first kind, and
-    half of it for a cuboid.
-    """
+    """Scores of several kinds compete: the largest counts. Planted: half of it for a cuboid."""
     monkeypatch.setattr(Cuboids, "l1", lambda self, unit: 1)
     with pytest.raises(AssertionError):
         check_round(["parities", "cuboids"], Unit(Neighbours.REPLACE, 2), Composition.PURE)
@@ -346,9 +316,7 @@ def loss_of_the_paper(queries: np.ndarray, *, sensitivity: int, epsilon: float =
 
 
 def test_the_published_audit_of_parities_under_replace() -> None:
-    """With sensitivity 1 a round that is charged 1 loses 1.1172; the counting queries lose 0.5. With our
-    sensitivities neither is over.
-    """
+    """With sensitivity 1 a round charged 1 loses 1.1172, counting queries .5; with ours neither is over."""
     parity, counting = np.array([[1, -1], [1, 0]]), np.array([[1, 0], [0, 1]])
     assert loss_of_the_paper(parity, sensitivity=1) == pytest.approx(1.1172, abs=1e-4)
     assert loss_of_the_paper(counting, sensitivity=1) == pytest.approx(0.5, abs=1e-9)
@@ -365,10 +333,8 @@ def test_the_published_audit_of_parities_under_replace() -> None:
 @every_unit
 def test_the_scale_of_a_question_is_known_beforehand(unit: Unit, composition: Composition) -> None:
     kinds = list(KINDS.values())
-    private, ledger = (
-        private_answers(codes_of((0, 1, 5)), Domain.from_dict({"a": 2, "b": 3}), kinds),
-        Accountant(BUDGET[composition]),
-    )
+    private = private_answers(codes_of((0, 1, 5)), Domain.from_dict({"a": 2, "b": 3}), kinds)
+    ledger = Accountant(BUDGET[composition])
     session, cost = Session(ledger, unit, FakeNoise(composition)), ledger.budget.amount / 10
     at = 0
     for kind in kinds:
@@ -428,16 +394,14 @@ def check_weighting(weigh: object) -> None:
 
 
 def test_weighting_moves_no_score_by_more_than_before() -> None:
+    """Planted: floats, which round towards 0, and to 53 bits; weights above one."""
     check_weighting(weighted)
-
-
-def test_the_weighting_check_sees_floats_and_weights_above_one() -> None:
-    with pytest.raises(AssertionError):
-        check_weighting(
-            lambda scores, weights: (scores * weights).astype(np.int64)
-        )  # rounds towards 0, and to 53 bits
-    with pytest.raises(AssertionError):
-        check_weighting(lambda scores, weights: weighted(scores, weights) * 2)
+    for wrong in (
+        lambda scores, weights: (scores * weights).astype(np.int64),
+        lambda scores, weights: weighted(scores, weights) * 2,
+    ):
+        with pytest.raises(AssertionError):
+            check_weighting(wrong)
 
 
 @pytest.mark.parametrize("seed", range(20))

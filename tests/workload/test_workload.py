@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from support.naive import closure
 
 from factored_mwem.domain.domain import Domain
@@ -67,9 +67,7 @@ def test_sizes_cells_and_orders() -> None:
 
 
 def test_a_huge_marginal_has_a_huge_number_of_cells() -> None:
-    """12 attributes of 10,000 values: 10^48 does not fit 64 bits, and must not wrap round to something that
-    looks small.
-    """
+    """12 attributes of 10,000 values: 10^48 must not wrap round to something that looks small."""
     candidates = Workload.of([[f"a{i}" for i in range(12)]]).candidates(domain_of(*[10_000] * 12))
     assert candidates.cells.max() == pytest.approx(1e48)
 
@@ -128,12 +126,6 @@ def test_load_refuses_what_it_cannot_read(tmp_path: Path) -> None:
             Workload.load(path)
 
 
-def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
-    (tmp_path / "w.toml").write_text("")
-    with pytest.raises(InputError, match="the workload is empty"):
-        Workload.load(tmp_path / "w.toml").candidates(domain_of(2))
-
-
 # ---- refusals
 
 
@@ -141,20 +133,6 @@ def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
 def test_an_order_is_at_least_one(order: int) -> None:
     with pytest.raises(InputError, match="at least one attribute"):
         Workload.marginals(order)
-
-
-@pytest.mark.parametrize(
-    ("workload", "message"),
-    [
-        (Workload(), "the workload is empty"),
-        (Workload.marginals(4), "--marginals 4: the table has only 3 attributes"),
-        (Workload.of([("a0", "b")]), "'b'"),
-        (Workload.of([["a0"] * 21]), "too many parts"),
-    ],
-)
-def test_a_workload_that_does_not_fit_is_refused(workload: Workload, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        workload.candidates(domain_of(2, 2, 2))
 
 
 @pytest.mark.parametrize("d", [600, 20_000])
@@ -166,12 +144,11 @@ def test_too_many_candidates_are_refused_at_once(d: int) -> None:
     """
     names, workload = [f"a{i}" for i in range(d)], Workload.marginals(3 if d == 600 else d)
     tracemalloc.start()
-    start = time.process_time()
     with pytest.raises(ResourceError, match="lower --marginals"):
         workload.check(names)
-    seconds, (_, peak) = time.process_time() - start, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert seconds < 2 and peak < 10**7
+    assert peak < 10**7
 
 
 def test_named_cliques_count_towards_the_limit() -> None:
@@ -236,7 +213,7 @@ def test_every_workload_survives_its_written_form(seed: int, tmp_path: Path) -> 
 
 def test_the_published_schema_names_every_field_of_what_is_written() -> None:
     """What `to_dict` gives has no key that the schema lacks, in any object; and the schema forbids others."""
-    schema = Workload.json_schema()
+    judge = Draft202012Validator(Workload.json_schema())
     written = (
         Workload.marginals(2)
         + Workload.cube("a", "b", order=1)
@@ -245,19 +222,11 @@ def test_the_published_schema_names_every_field_of_what_is_written() -> None:
         + Workload.label("a")
         + Workload.of([["a"]])
     ).to_dict()
-    assert set(written) == set(schema["properties"]) and schema["additionalProperties"] is False
-    for name, kind in KINDS.items():
-        part = schema["$defs"][kind.__name__]
-        assert (
-            schema["properties"][name]["items"] == {"$ref": f"#/$defs/{kind.__name__}"}
-            and part["additionalProperties"] is False
-        )
-        assert all(
-            set(entry) <= set(part["properties"]) and set(part.get("required", ())) <= set(entry)
-            for entry in written[name]
-        )
-        weight = part["properties"]["weight"]
-        assert (weight["exclusiveMinimum"], weight["maximum"]) == (0, 1000)
+    judge.validate(written)
+    assert set(written) == set(judge.schema["properties"]) and not judge.is_valid({**written, "more": 1})
+    for name in KINDS:
+        for changed in ({"more": 1}, {"weight": 0}, {"weight": 1001}):
+            assert not judge.is_valid({name: [{**written[name][0], **changed}]})
 
 
 @pytest.mark.parametrize(
@@ -310,9 +279,7 @@ ADULT = Domain.from_dict(
 
 
 def test_what_kinds_ask_is_measured_through_the_marginals_inside() -> None:
-    """The candidates of a mix, and their weights: of all that hold a marginal the heaviest, over the heaviest
-    of all.
-    """
+    """A mix's candidates, and their weights: of all that hold one the heaviest, over the heaviest."""
     workload = (
         Workload.marginals(1)
         + Workload.cube("sex", "hours", "grade", order=2, weight=4.0)
@@ -347,6 +314,11 @@ def test_boxes_leave_missing_values_out() -> None:
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
+        (Workload(), "the workload is empty"),
+        (Workload.from_dict({}), "the workload is empty"),
+        (Workload.marginals(5), "--marginals 5: the table has only 4 attributes"),
+        (Workload.of([("age", "b")]), "'b'"),
+        (Workload.of([["age"] * 21]), "too many parts"),
         (Workload.ranges("sex"), "ranges over 'sex': its values have no order"),
         (Workload.ranges("nope"), "the workload names 'nope'"),
         (Workload.cube("age", "nope"), "the workload names 'nope'"),
@@ -355,55 +327,45 @@ def test_boxes_leave_missing_values_out() -> None:
         (Workload.label("nope"), "the workload names 'nope'"),
     ],
 )
-def test_what_kinds_ask_must_fit_the_domain(workload: Workload, message: str) -> None:
+def test_a_workload_that_does_not_fit_is_refused(workload: Workload, message: str) -> None:
     with pytest.raises(InputError, match=message):
         workload.candidates(ADULT)
 
 
 def test_all_ranges_that_are_too_many_and_cubes_too_wide_are_refused() -> None:
+    bins = {"type": "integer", "bins": 50, "constraints": {"minimum": 0, "maximum": 99}}
+    domain = Domain.from_dict({"fields": [{"name": name, **bins} for name in ("a0", "a1")]})
     with pytest.raises(InputError, match=r"all ranges over a0, a1 are .* boxes, more than 1,000,000"):
-        Workload.ranges("a0", "a1", which="all").candidates(
-            Domain.from_dict(
-                {
-                    "fields": [
-                        {
-                            "name": n,
-                            "type": "integer",
-                            "bins": 50,
-                            "constraints": {"minimum": 0, "maximum": 99},
-                        }
-                        for n in ("a0", "a1")
-                    ]
-                }
-            )
-        )
+        Workload.ranges("a0", "a1", which="all").candidates(domain)
     names = [f"a{i}" for i in range(64)]
     with pytest.raises(ResourceError, match="20,000,000 candidate marginals"):
         Workload.cube(*names).check(names)
 
 
+AGE, PAIR, TEXT = {"attributes": ("age",)}, {"attributes": ("A", "B")}, "Q1: age, in years"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("age:1000", RangesRequest(attributes=("age",), count=1000)),
-        (
-            "age, hours-per-week:2000@0.5",
-            RangesRequest(attributes=("age", "hours-per-week"), count=2000, weight=0.5),
-        ),
-        ("age:all", RangesRequest(attributes=("age",), which="all")),
-        ("age : prefix@3", RangesRequest(attributes=("age",), which="prefix", weight=3.0)),
+        ("age:1000", RangesRequest(**AGE, count=1000)),
+        ("age, hours:2000@0.5", RangesRequest(attributes=("age", "hours"), count=2000, weight=0.5)),
+        ("age:all", RangesRequest(**AGE, which="all")),
+        ("age : prefix@3", RangesRequest(**AGE, which="prefix", weight=3.0)),
         ("\u00e9:1", RangesRequest(attributes=("\u00e9",), count=1)),
+        ("A,B,C:2@3", CubeRequest(attributes=("A", "B", "C"), order=2, weight=3.0)),
+        ("A", CubeRequest(attributes=("A",))),
+        ("A,B@0.25", CubeRequest(**PAIR, weight=0.25)),
+        # a label's name may hold what separates names elsewhere; the weight stands behind the last @
+        ("income", LabelRequest(column="income", weight=WEIGHT)),
+        ("income@3", LabelRequest(column="income", weight=3.0)),
+        (f" {TEXT} @0.5", LabelRequest(column=TEXT, weight=0.5)),
+        ("a@b@2", LabelRequest(column="a@b", weight=2.0)),
     ],
+    ids=str,
 )
-def test_the_short_form_of_ranges(text: str, expected: RangesRequest) -> None:
-    assert RangesRequest.parse(text) == expected
-
-
-def test_the_short_form_of_cubes() -> None:
-    assert CubeRequest.parse("A,B,C:2@3") == CubeRequest(attributes=("A", "B", "C"), order=2, weight=3.0)
-    assert CubeRequest.parse("A") == CubeRequest(attributes=("A",)) and CubeRequest.parse(
-        "A,B@0.25"
-    ) == CubeRequest(attributes=("A", "B"), weight=0.25)
+def test_the_short_form_of_what_is_asked(text: str, expected: Any) -> None:
+    assert type(expected).parse(text) == expected
 
 
 # ---- labels
@@ -443,15 +405,7 @@ def test_a_label_weighs_more_than_plain_marginals_and_less_where_that_is_asked()
     assert [found[c] for c in (("a0", "a1"), ("a0", "a2"), ("a1", "a3"), ("a2", "a3"))] == [1, 0.5, 1, 0.125]
 
 
-def test_the_short_form_of_labels() -> None:
-    """A name may hold what separates names elsewhere; the weight stands behind the last @."""
-    for text, column, weight in (
-        ("income", "income", WEIGHT),
-        ("income@3", "income", 3.0),
-        (" Q1: age, in years @0.5", "Q1: age, in years", 0.5),
-        ("a@b@2", "a@b", 2.0),
-    ):
-        assert LabelRequest.parse(text) == LabelRequest(column=column, weight=weight)
+def test_a_label_has_a_weight_unless_it_is_given_one() -> None:
     assert Workload.label("income").asked == (LabelRequest(column="income", weight=WEIGHT),)
     assert Workload.from_dict({"labels": [{"column": "income"}]}) == Workload.label("income")
 
@@ -461,6 +415,7 @@ def test_a_label_needs_another_column() -> None:
         (Workload.marginals(1) + Workload.label("a0")).candidates(domain_of(2))
 
 
+@pytest.mark.slow
 def test_a_label_of_a_wide_table_is_listed_and_counted_as_its_pairs_alone() -> None:
     """Of 9,000 columns as many pairs, not the 40 million of all; beyond the limit it is refused at once."""
     names = [f"a{i}" for i in range(9000)]

@@ -16,7 +16,7 @@ from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
 
 
-class Source(Protocol):
+class MarginalSource(Protocol):
     """What can be asked: the private rows (exact int64 counts) or a model (float64 records)."""
 
     def marginal(self, positions: Sequence[int]) -> np.ndarray: ...
@@ -52,7 +52,7 @@ class Questions(Protocol):
         """The least value of a query at a row: 0, or -1 where rows count against it. The greatest is 1."""
 
     def axis_values(self, question: int) -> dict[int, np.ndarray] | None:
-        """int8[code] by attribute: a row's value is their product. None where a question is a marginal."""
+        """int8[code] by attribute: a row's value is their product. None if a question is a marginal."""
 
 
 def _each_once(names: Clique) -> Clique:
@@ -104,11 +104,11 @@ class QueryRequest(BaseModel):
     @classmethod
     @abstractmethod
     def parse(cls, given: Any) -> Self:
-        """What the flag asks for with this text, or number. InputError where it makes no sense."""
+        """What the flag asks for with this text, or number. Raises InputError if it makes no sense."""
 
     @property
     def names(self) -> Clique:
-        """The attributes it names; none where it is about all of a type."""
+        """The attributes it names; none if it is about all of a type."""
         return ()
 
     def breadth(self, attributes: int) -> tuple[int, int, int]:
@@ -119,10 +119,12 @@ class QueryRequest(BaseModel):
         return 1, width, width
 
     def check(self, attributes: int) -> None:
-        """InputError for what cannot be asked of a table of so many columns, whatever their domain."""
+        """Raises InputError for what cannot be asked of a table of so many columns, whatever their domain."""
 
     def check_kinds(self, kinds: Mapping[str, str]) -> None:
-        """InputError for what cannot be asked of columns of these kinds (types of attributes, by name)."""
+        """Raises InputError for what cannot be asked of columns of these kinds (types of attributes, by
+        name).
+        """
 
     @abstractmethod
     def in_words(self) -> str:
@@ -130,10 +132,10 @@ class QueryRequest(BaseModel):
 
     @abstractmethod
     def spans(self, domain: Domain) -> list[Span]:
-        """The marginals that answer it, and those inside them. InputError where the domain does not fit."""
+        """The marginals that answer it, and those inside. Raises InputError if the domain does not fit."""
 
     def targets(self, domain: Domain) -> list[Clique]:
-        """The marginals that answer it, by names; InputError where the domain does not fit."""
+        """The marginals that answer it, by names; raises InputError if the domain does not fit."""
         return [c for span in self.spans(domain) for c in itertools.combinations(span.names, span.order)]
 
     @abstractmethod
@@ -145,7 +147,7 @@ Kind = TypeVar("Kind", bound=QueryRequest)
 
 
 def made(kind: type[Kind], **fields: Any) -> Kind:
-    """The request; InputError in one line where a value does not fit."""
+    """The request; raises InputError in one line if a value does not fit."""
     try:
         return kind(**fields)
     except ValidationError as error:
@@ -170,7 +172,7 @@ def split_spec(text: str, option: str) -> tuple[Clique, str, float]:
 
 
 def weight_of(text: str, where: str, example: str) -> float:
-    """The weight that a flag's text says; InputError where it is none."""
+    """The weight that a flag's text says; raises InputError if it is none."""
     try:
         factor = float(text)
     except ValueError:

@@ -13,7 +13,15 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import Names, QueryRequest, Source, Span, made, shown, split_spec
+from factored_mwem.workload.queries.base import (
+    MarginalSource,
+    Names,
+    QueryRequest,
+    Span,
+    made,
+    shown,
+    split_spec,
+)
 
 
 class CubeRequest(QueryRequest):
@@ -88,7 +96,7 @@ class Cuboids:
     def label(self, question: int, names: Sequence[str]) -> str:
         return " x ".join(names[p] for p in self.cliques[question])
 
-    def answers(self, source: Source) -> np.ndarray:
+    def answers(self, source: MarginalSource) -> np.ndarray:
         """Counted where no set of one attribute more is asked, too; else added up from that one."""
         tables: dict[tuple[int, ...], np.ndarray] = {}
         above: dict[tuple[int, ...], tuple[int, ...]] = {}

@@ -13,7 +13,15 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import Names, QueryRequest, Source, Span, made, shown, split_spec
+from factored_mwem.workload.queries.base import (
+    MarginalSource,
+    Names,
+    QueryRequest,
+    Span,
+    made,
+    shown,
+    split_spec,
+)
 
 MAX_BOXES = 1_000_000
 """Most boxes of one workload."""
@@ -111,10 +119,7 @@ class Ranges:
         seed: int,
         sides: tuple[int, ...] | None = None,
     ) -> Ranges:
-        """`count` boxes, the ends of each side two of its first `sides` codes, drawn uniformly.
-
-        A public workload, which its seed names.
-        """
+        """`count` boxes, the ends of each side two of its first `sides` codes, uniform: public, by `seed`."""
         ends = np.sort(
             np.random.default_rng(seed).integers(0, sides or shape, size=(2, count, len(shape))), axis=0
         )
@@ -125,9 +130,7 @@ class Ranges:
         cls, at: tuple[int, ...], shape: tuple[int, ...], *, sides: tuple[int, ...] | None = None
     ) -> Ranges:
         """Every box that begins at the first codes."""
-        high = np.stack(np.meshgrid(*[np.arange(k) for k in sides or shape], indexing="ij"), axis=-1).reshape(
-            -1, len(shape)
-        )
+        high = np.ascontiguousarray(np.indices(sides or shape).reshape(len(shape), -1).T)
         return cls(at, shape, np.zeros_like(high), high)
 
     @classmethod
@@ -136,10 +139,8 @@ class Ranges:
     ) -> Ranges:
         """Every box: k (k + 1) / 2 intervals along each axis of k codes."""
         along = [np.array([(i, j) for i in range(k) for j in range(i, k)]) for k in sides or shape]
-        chosen = np.stack(np.meshgrid(*[np.arange(len(s)) for s in along], indexing="ij"), axis=-1).reshape(
-            -1, len(shape)
-        )
-        both = np.stack([side[chosen[:, a]] for a, side in enumerate(along)], axis=-1)
+        chosen = np.indices([len(s) for s in along]).reshape(len(shape), -1)
+        both = np.stack([side[at] for side, at in zip(along, chosen, strict=True)], axis=-1)
         return cls(at, shape, both[:, 0], both[:, 1])
 
     @property
@@ -153,7 +154,7 @@ class Ranges:
         sides = zip(self.at, self.low[question], self.high[question], strict=True)
         return ", ".join(f"{names[p]} {low}..{high}" for p, low, high in sides)
 
-    def answers(self, source: Source) -> np.ndarray:
+    def answers(self, source: MarginalSource) -> np.ndarray:
         """One pass over the marginal makes its summed-area table; each box is then 2^axes reads."""
         table = source.marginal(self.at).reshape(self.shape)
         for axis in range(len(self.shape)):

@@ -22,41 +22,28 @@ from frames import answer, numbers, plain, tables
 BINS = 20
 
 
-def coded(real: pd.Series, rows: pd.Series, kind: str) -> list[np.ndarray]:
-    """float64[row] of both columns: numbers from 0 up, and below 0 the texts that are none."""
-    if kind == "category":
-        both = [plain(real), plain(rows)]
-        values = sorted(set(both[0]) | set(both[1]))
-        return [pd.Categorical(column, categories=values).codes.astype(float) for column in both]
-    found = [numbers(column, kind) for column in (real, rows)]
-    least = np.floor(min(column.min() for column in found if column.notna().any()))
-    texts: set[str] = set().union(
-        *(column[number.isna()] for column, number in zip((real, rows), found, strict=True))
-    )
-    below = {text: -1.0 - place for place, text in enumerate(sorted(texts))}
-    return [
-        (number - least).fillna(column.map(below).astype(float)).to_numpy()
-        for column, number in zip((real, rows), found, strict=True)
-    ]
-
-
-def binned(both: list[np.ndarray]) -> list[np.ndarray]:
-    """Codes with the numbers in bins of equal real mass."""
-    known = both[0][both[0] >= 0]
-    edges = np.unique(np.percentile(known, np.arange(BINS) * 100 / BINS, method="higher"))
-    return [
-        np.where(codes < 0, codes, np.searchsorted(edges, codes, side="right") + (codes > known.max()))
-        for codes in both
-    ]
-
-
 def pair(real: pd.DataFrame, rows: pd.DataFrame, kinds: dict[str, str], *, bins: bool) -> list[pd.DataFrame]:
-    """Both tables as codes."""
-    columns = {}
+    """Both tables as codes: numbers from 0 up, with `bins` in bins of equal real mass, and below 0 the texts
+    that are none.
+    """
+    both, columns = pd.concat([real, rows], ignore_index=True), {}
+    is_real = both.index < len(real)
     for place, (name, kind) in enumerate(kinds.items()):
-        both = coded(real[name], rows[name], kind)
-        columns[f"c{place:03}"] = binned(both) if bins and kind != "category" else both
-    return [pd.DataFrame({name: both[side] for name, both in columns.items()}) for side in (0, 1)]
+        if kind == "category":
+            codes = pd.factorize(plain(both[name]), sort=True)[0].astype(float)
+        else:
+            found = numbers(both[name], kind)
+            words = found.isna().to_numpy()
+            codes = (found - np.floor(found.min())).to_numpy(copy=True)
+            codes[words] = -1.0 - pd.factorize(both[name][words], sort=True)[0]
+            if bins:
+                known = codes[is_real & (codes >= 0)]
+                edges = np.unique(np.percentile(known, np.arange(BINS) * 100 / BINS, method="higher"))
+                cut = np.searchsorted(edges, codes, side="right") + (codes > known.max())
+                codes = np.where(codes < 0, codes, cut)
+        columns[f"c{place:03}"] = codes
+    made = pd.DataFrame(columns)
+    return [made[side].reset_index(drop=True) for side in (is_real, ~is_real)]
 
 
 def judge(task: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +57,7 @@ def judge(task: dict[str, Any]) -> dict[str, Any]:
         # A pMSE lies between 0 and c (1 - c), c the share of synthetic rows, and falls with more rows.
         size = min(task["size"], len(real), len(rows))
         real, rows = (table.sample(size, random_state=task["seed"]) for table in (real, rows))
-        both = pair(real.reset_index(drop=True), rows.reset_index(drop=True), task["kinds"], bins=False)
+        both = pair(real, rows, task["kinds"], bins=False)
         with TemporaryDirectory() as folder:
             pmse = PropensityMSE(*both, Path(folder)).compute_score()
     return {"k_marginal": float(k_marginal), "pmse": float(pmse)}

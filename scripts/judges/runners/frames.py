@@ -57,19 +57,12 @@ def split(
     first: pd.DataFrame, second: pd.DataFrame, kinds: dict[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both tables with float64 columns for numbers and object columns for categories: the same columns."""
-    made: tuple[dict[str, pd.Series], dict[str, pd.Series]] = ({}, {})
+    both, made = pd.concat([first, second], keys=(0, 1)), {}
     for name, kind in kinds.items():
-        if kind == "category":
-            for columns, table in zip(made, (first, second), strict=True):
-                columns[name] = plain(table[name])
-            continue
-        read = [numbers(table[name], kind) for table in (first, second)]
-        mixed = any(column.isna().any() for column in read)
-        for columns, table, column in zip(made, (first, second), read, strict=True):
-            columns[name] = column
-            if mixed:
-                columns[f"{name} is"] = table[name].where(column.isna(), READ)
-    return pd.DataFrame(made[0]), pd.DataFrame(made[1])
+        made[name] = plain(both[name]) if kind == "category" else numbers(both[name], kind)
+        if kind != "category" and made[name].isna().any():
+            made[f"{name} is"] = both[name].where(made[name].isna(), READ)
+    return pd.DataFrame(made).loc[0], pd.DataFrame(made).loc[1]
 
 
 def is_number(column: pd.Series) -> bool:

@@ -1,0 +1,191 @@
+"""Intervals: what an answer rests on, noisy answers or the model; what follows, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from factored_mwem.answers.least_squares import least_squares
+from factored_mwem.answers.linear import Linear, cross_covariance
+from factored_mwem.answers.projections import Noisy
+from factored_mwem.answers.resolve import Resolved
+from factored_mwem.answers.terms import QueryTerms
+from factored_mwem.model.forest import Forest
+
+
+class BootstrapErrors(Protocol):
+    """BootstrapErrors that the model's answers would have: what a bootstrap knows."""
+
+    def errors(self, terms: QueryTerms, population: bool) -> np.ndarray:
+        """float64[replicate, query]: a replicate's answer less what was true where it came from."""
+
+
+class Sums(NamedTuple):
+    """A sum of terms for each group: of terms `rows: int64[group, m]` times `factors: float64[group, m]`."""
+
+    rows: np.ndarray
+    factors: np.ndarray
+
+
+class ErrorMoments(NamedTuple):
+    """Of the errors of sums, float64[group] each: their mean, variance and excess kurtosis."""
+
+    bias: np.ndarray
+    variance: np.ndarray
+    kurtosis: np.ndarray
+
+
+class MeasuredBasis:
+    """Terms that noisy answers fix, one set after the other."""
+
+    basis: Literal["measured", "model"] = "measured"
+
+    def __init__(self, parts: Sequence[Linear]) -> None:
+        self.parts = parts
+        self.values = np.concatenate([part.values for part in parts])
+        self.starts = np.cumsum([0, *(len(part.values) for part in parts)])
+
+    def spread(self, sums: Sums) -> ErrorMoments:
+        """Of the errors that noise makes."""
+        rows, factors = sums
+        variance = np.zeros(len(rows))
+        for a in range(rows.shape[1]):
+            for b in range(rows.shape[1]):
+                variance += factors[:, a] * factors[:, b] * self._covariance(rows[:, a], rows[:, b])
+        variance = np.maximum(variance, 0.0)
+        return ErrorMoments(np.zeros(len(rows)), variance, self._kurtosis(sums, variance))
+
+    def _covariance(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """float64[group]: all of `i` lie in one set of terms, and all of `j`."""
+        p, q = (int(np.searchsorted(self.starts, k[0], side="right")) - 1 for k in (i, j))
+        i, j = i - self.starts[p], j - self.starts[q]
+        if p == q:
+            return self.parts[p].covariance(i, j)
+        return cross_covariance(self.parts[p], i.tolist(), self.parts[q], j.tolist())
+
+    def _kurtosis(self, sums: Sums, variance: np.ndarray) -> np.ndarray:
+        """0 of Gaussian noise. Of sums h'y of Laplace noise 3 times the sum of h^4 sigma^4 over the squared
+        variance, which is at most 3, and taken as 3 where a sum is of two sets of terms.
+        """
+        if self.parts[0].noisy.gaussian:
+            return np.zeros(len(variance))
+        if len(self.parts) > 1:
+            return np.full(len(variance), 3.0)
+        fourth = self.parts[0].fourth(sums.rows, sums.factors)
+        return 3 * np.divide(fourth, variance**2, out=np.zeros_like(variance), where=variance > 0)
+
+
+class ModelBasis:
+    """Terms that the model answers; `errors: float64[replicate, term]`, or None if nobody knows them."""
+
+    basis: Literal["measured", "model"] = "model"
+
+    def __init__(self, values: np.ndarray, errors: np.ndarray | None) -> None:
+        self.values, self.errors = values, errors
+
+    def spread(self, sums: Sums) -> ErrorMoments:
+        """Of the errors of replicates; of unknown ones NaN."""
+        none, unknown = np.zeros(len(sums.rows)), np.full(len(sums.rows), np.nan)
+        if self.errors is None:
+            return ErrorMoments(none, unknown, none)
+        errors = np.einsum("bgm,gm->bg", self.errors[:, sums.rows], sums.factors)
+        return ErrorMoments(errors.mean(axis=0), errors.var(axis=0, ddof=1), none)
+
+
+Basis = MeasuredBasis | ModelBasis
+
+
+def sampling_variance(noisy: Noisy, model: Forest, terms: QueryTerms, sums: Sums) -> np.ndarray:
+    """float64[group]: how much sums of terms vary over tables of people drawn anew (multinomial): n (E[u^2] -
+    E[u]^2), u what a row adds. The products of terms that this takes are measured where they can be.
+    """
+    rows, factors = sums
+    pairs = [(a, b) for a in range(rows.shape[1]) for b in range(a + 1)]
+    i, j = (np.concatenate([rows[:, pair[side]] for pair in pairs]) for side in (0, 1))
+    products = QueryTerms(terms.support, tuple(w[i] * w[j] for w in terms.weights), len(i))
+    both, values = (_best(noisy, model, each) for each in (products, terms))
+    whole = noisy.total or max(float(_best(noisy, model, QueryTerms((), (), 1))[0]), 1.0)
+    apart = (both - values[i] * values[j] / whole).reshape(len(pairs), len(rows))
+    variance = np.zeros(len(rows))
+    for (a, b), covariance in zip(pairs, apart, strict=True):
+        variance += (1.0 if a == b else 2.0) * factors[:, a] * factors[:, b] * covariance
+    return np.maximum(variance, 0.0)
+
+
+def _best(noisy: Noisy, model: Forest, terms: QueryTerms) -> np.ndarray:
+    estimate = least_squares(noisy, terms)
+    return terms.of_forest(model) if estimate is None else estimate.values
+
+
+Z = 1.959963984540054
+"""A standard normal lies within this of 0 with probability 0.95."""
+
+
+def computed(asked: Resolved, values: np.ndarray, first: int = 0) -> tuple[np.ndarray, Sums]:
+    """(float64[group]: what a query asks, the sums of terms whose errors are its errors, to first order).
+
+    Of a ratio r of a to b these are (a - r b) / b: the delta method. `first`: the number of its first term.
+    """
+    groups = len(asked.groups)
+    i = first + np.arange(groups)
+    if asked.kind == "count":
+        return values[i], Sums(i[:, None], np.ones((groups, 1)))
+    above, below = values[i], values[i + groups]
+    below = np.where(below > 0, below, np.nan)
+    ratio = above / below
+    return ratio, Sums(np.stack([i, i + groups], axis=1), np.stack([1 / below, -ratio / below], axis=1))
+
+
+def half_width(spread: ErrorMoments) -> np.ndarray:
+    """float64[group]: half of a 95 % interval, a normal's and excess kurtosis (Cornish and Fisher 1938)."""
+    return np.sqrt(spread.variance) * (Z + spread.kurtosis / 24 * (Z**3 - 3 * Z))
+
+
+class Steps:
+    """A distribution over a column's codes that rises in steps: `upto: float64[code]`, the share up to each,
+    and `places: float64[code, 2]`, the least and greatest value of each, `step` apart if that is above 0.
+    """
+
+    def __init__(self, upto: np.ndarray, places: np.ndarray, step: float) -> None:
+        rising, falling = np.maximum.accumulate(upto), np.minimum.accumulate(upto[::-1])[::-1]
+        self.upto = np.clip((rising + falling) / 2, 0.0, 1.0)  # noise may make shares fall
+        self.places, self.step = places, step
+
+    def at(self, share: float) -> tuple[int, float]:
+        """(the code that a share of the records is reached in, the value): within a bin in proportion."""
+        code = min(int(np.searchsorted(self.upto, share - 1e-12)), len(self.upto) - 1)
+        low, high = self.places[code]
+        before = self.upto[code - 1] if code else 0.0
+        inside = (share - before) / max(self.upto[code] - before, 1e-12)
+        inside = min(max(inside, 0.0), 1.0)
+        if self.step and high > low:  # the values of a bin, one after the other
+            rank = math.ceil(inside * round((high - low) / self.step + 1) - 1e-9) - 1
+            return code, float(min(low + max(rank, 0) * self.step, high))
+        return code, float(low + inside * (high - low))
+
+
+def quantiles(asked: Resolved, values: np.ndarray, spread: Callable[[Sums], ErrorMoments]) -> np.ndarray:
+    """float64[4, group]: (estimate, stderr, low, high) in the unit of a column's cuts; low and high are where
+    the distribution reaches `at` less and plus the error of the share up to there (Woodruff 1952).
+    """
+    assert asked.places is not None
+    groups, each = len(asked.groups), len(asked.places) + 1
+    table = values.reshape(groups, each)
+    whole, below = np.arange(groups) * each, np.where(table[:, 0] > 0, table[:, 0], np.nan)
+    steps = [Steps(row[1:] / max(row[0], 1e-9), asked.places, asked.step) for row in table]
+    reached = np.array([step.at(asked.at)[0] for step in steps])
+    shares = np.array([step.upto[code] for step, code in zip(steps, reached, strict=True)])
+    rows = np.stack([whole + 1 + reached, whole], axis=1)
+    errors = spread(Sums(rows, np.stack([1 / below, -shares / below], axis=1)))
+    half, figures = half_width(errors), np.full((4, groups), np.nan)
+    for g, step in enumerate(steps):
+        if not np.isnan(below[g]):
+            figures[0, g] = step.at(asked.at)[1]
+        if np.isfinite(half[g]):
+            low, high = (asked.at + errors.bias[g] + sign * half[g] for sign in (-1, 1))
+            figures[2, g], figures[3, g] = (step.at(min(max(at, 0.0), 1.0))[1] for at in (low, high))
+            figures[1, g] = (figures[3, g] - figures[2, g]) / (2 * Z)
+    return figures

@@ -1,0 +1,104 @@
+"""`fmwem report` and `fmwem card`: a release on a page, public or NOT PRIVATE, and in catalogues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from factored_mwem.cli.inputs import source_of
+from factored_mwem.cli.options import option, takes
+from factored_mwem.cli.settings import Group, ReleaseSettings
+from factored_mwem.errors import InputError
+
+
+@takes(Group.READING)
+def report(
+    manifest: Annotated[Path, typer.Argument(help="NAME.manifest.json; of a release, its rows beside it.")],
+    settings: ReleaseSettings,
+    model: Annotated[
+        Optional[Path],
+        option("The release's model file.  [default: NAME.fmwem beside the manifest]", "--model"),
+    ] = None,
+    output: Annotated[
+        Optional[str],
+        option(
+            "The page.  [default: NAME.report.html beside the manifest; with --against "
+            "NAME.NOT-PRIVATE.html here]",
+            "-o",
+            "--output",
+        ),
+    ] = None,
+    against: Annotated[
+        Optional[str],
+        option(
+            "NOT PRIVATE: a page with the errors against the real table, in a file of its own.",
+            "--against",
+            metavar="TABLE",
+        ),
+    ] = None,
+    overwrite: Annotated[bool, option("Replace an existing file.", "--overwrite")] = False,
+) -> None:
+    """Write a page about a release, which anybody may see: the promise in plain words, every column with
+    error bars, which columns were measured together, what it cost, how to check it; for a graph, a sketch, a
+    statistic or a session the promise, its cost and what it rests on. Uses only public files.
+    """
+    if against is None:
+        from factored_mwem.documents.report import report as write
+
+        if settings != ReleaseSettings.of({}):
+            raise InputError("how a table is written, and its columns, go with --against TABLE")
+        path = write(manifest, output, model=model, overwrite=overwrite)
+    else:
+        from factored_mwem.cli.jobs import private_page
+
+        if model is not None:
+            raise InputError("--model is for the public page; leave it out with --against")
+        path = private_page(manifest, source_of([against]), output, settings, overwrite=overwrite)
+    print(json.dumps({"report": path, "public": against is None}), flush=True)
+
+
+def card(
+    manifest: Annotated[
+        str,
+        typer.Argument(
+            metavar="MANIFEST", help="NAME.manifest.json that any command wrote: a file or a URI."
+        ),
+    ],
+    owner: Annotated[
+        Optional[Path],
+        option("TOML file with what only you know; drafted if missing.  [default: owner.toml]"),
+    ] = None,
+    output: Annotated[
+        Optional[str], option("Folder for the files.  [default: beside the manifest]", "-o", "--output")
+    ] = None,
+    overwrite: Annotated[bool, option("Replace existing files.", "--overwrite")] = False,
+) -> None:
+    """Write the records of a release for catalogues: for the OpenDP registry, Croissant, a Frictionless data
+    package and an ODCS contract; for a graph, a sketch, a statistic or a session a card in Markdown. Uses
+    only the manifest and your answers: the table is not read.
+
+    If the owner's file is missing, it is drafted, and the command ends with exit code 2 until all required
+    questions are answered.
+    """
+    from factored_mwem.documents.card import answers, cards, stem_of, write_cards
+    from factored_mwem.documents.published import record_from
+    from factored_mwem.files.files import IfExists
+    from factored_mwem.tables.outputs.targets import folder_of, target_of
+
+    target = target_of(manifest)
+    release = record_from(target)
+    answered = answers(owner or Path("owner.toml"))
+    texts = cards(release, answered, stem_of(target))
+    at = target.beside
+    if output is not None:
+        place = folder_of(output)
+        if place is None:
+            raise InputError(f"no folder {output}; create it first, or end its name in /")
+        place.check()
+        place.make()
+        at = place.within
+    written = write_cards(texts, at, IfExists(overwrite))
+    print(json.dumps({"manifest": str(target), "files": [str(one) for one in written]}))

@@ -1,0 +1,215 @@
+"""Files appear whole or not at all: a temporary file in the same folder, fsync, rename.
+
+A data file without its matching manifest is not a release: so the manifest comes last, and where a release is
+replaced, the old manifest goes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import hashlib
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from factored_mwem.errors import Busy, InputError
+from factored_mwem.files.crashpoints import reach
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class IfExists(Enum):
+    """What happens to a file that is there already; `IfExists(overwrite)` reads the public keyword."""
+
+    REFUSE = False
+    REPLACE = True
+    VERIFY = "verify"
+    """It must be what would be written, and stays."""
+
+
+def check_target(path: Path, exists: IfExists) -> None:
+    """InputError, before anything is spent, where `path` may not be replaced or cannot be written."""
+    if os.path.lexists(path) and exists is IfExists.REFUSE:
+        raise _taken(path)
+    check_name(path)
+    with in_words(path):
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file")
+        os.unlink(_temporary(path))
+
+
+def check_name(path: Path) -> None:
+    """Raises InputError for a name that is no text: the manifest could not hold it."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{str(path)!r}: the name is not UTF-8 text; choose another -o") from None
+
+
+def _taken(path: Path, more: str = "") -> InputError:
+    return InputError(f"{path} exists{more}; use --overwrite or another -o")
+
+
+@contextlib.contextmanager
+def in_words(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals into one line each."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"no folder {path.parent}; create it first") from None
+    except (PermissionError, NotADirectoryError):
+        raise InputError(f"cannot write in {path.parent}: permission denied") from None
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if full or any(words in str(error) for words in ("No space left", "File too large")):
+            raise Busy(f"no space left to write {path}; free some or choose another -o") from None
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{path.name[:40]}... is too long a name; choose a shorter one") from None
+        if error.errno == errno.EROFS:
+            raise InputError(f"cannot write in {path.parent}: read-only file system") from None
+        raise
+
+
+@contextlib.contextmanager
+def replacing(
+    path: Path, exists: IfExists = IfExists.REFUSE, before: Callable[[], None] = lambda: None
+) -> Iterator[Path]:
+    """A temporary path that becomes `path` when the block ends well, and is removed when it does not.
+
+    Raises InputError if `exists` forbids it. `before` runs just before a file is replaced, or just after a
+    new one appeared.
+    """
+    with in_words(path):
+        name = _temporary(path)
+        mine = os.stat(name)
+        try:
+            yield Path(name)
+            sync(Path(name))
+            os.chmod(name, 0o666 & ~_umask())
+            reach("before rename")
+            if exists is IfExists.VERIFY and path.exists():
+                if sha256(path) != sha256(Path(name)):
+                    raise _taken(path, " and is not what this run would write")
+                os.unlink(name)
+            else:
+                _appear(name, path, exists, before)
+            sync(path.parent)
+            reach("after rename")
+        except BaseException:
+            for made in (name, path):  # by whatever name: a signal may strike between two steps
+                with contextlib.suppress(OSError):
+                    if os.path.samestat(os.lstat(made), mine):
+                        os.unlink(made)
+            raise
+
+
+def _temporary(path: Path) -> str:
+    """A new file beside `path`; its name tells the file it is for, and the process."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=".tmp")
+    os.close(handle)
+    return name
+
+
+def _appear(temporary: str, path: Path, exists: IfExists, before: Callable[[], None]) -> None:
+    """Give a file its name.
+
+    Where it may not replace another, a link refuses, also where another process was faster.
+    """
+    if exists is IfExists.REPLACE:
+        before()
+        os.replace(temporary, path)
+        return
+    try:
+        os.link(temporary, path)
+    except OSError:
+        if os.path.lexists(path):
+            raise _taken(path) from None
+        os.replace(temporary, path)  # a file system without links
+    before()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    """The process's mask, which can only be read by setting it: one thread at a time, or it is lost."""
+    with _ONE_AT_A_TIME:
+        mask = os.umask(0)
+        os.umask(mask)
+    return mask
+
+
+def sha256(path: Path) -> str:
+    """Hex digits of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there; a refusal is one line."""
+    with in_words(path):
+        path.unlink(missing_ok=True)
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed writers of `path` left beside it; their process's number is in the name."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        writer = re.fullmatch(r"([0-9]{1,9})-.*", left.name[len(path.name) + 2 :])
+        try:
+            os.kill(int(writer[1]) if writer else os.getpid(), 0)
+        except ProcessLookupError:
+            left.unlink(missing_ok=True)
+        except OSError:
+            continue
+
+
+def write_text(path: Path, text: str, exists: IfExists = IfExists.REFUSE) -> None:
+    """Write a text file, whole or not at all; see `replacing`."""
+    with replacing(path, exists) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+MAX_TEXT_BYTES = 2**25
+"""Of a domain or workload file: a million categories take fewer."""
+
+
+def without_example(schema: dict[str, Any]) -> None:
+    """What a JSON Schema says of a class is its docstring, of which the example is for readers of Python."""
+    schema["description"] = schema["description"].split("\n\n>>> ")[0]
+
+
+def complaint(error: ValidationError) -> str:
+    """The first thing that a validation found, and where, in one line whatever its keys are."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    spot = ".".join(str(part) for part in first["loc"])
+    spot = spot if spot.isprintable() else repr(spot)
+    return f"{spot + ': ' if spot else ''}{first['msg'].removeprefix('Value error, ')}"
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a small file. InputError if it cannot be read or is too large; ValueError if no text."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_TEXT_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from None
+    if len(content) > MAX_TEXT_BYTES:
+        raise InputError(f"the {what} {path} is larger than {MAX_TEXT_BYTES >> 20} MB")
+    return content.decode("utf-8")

@@ -1,0 +1,74 @@
+"""Course: how many rounds a release has, and what goes before, by public facts and a number of rows.
+
+Of trees the number is the first division of the budget: `tree_rounds` of shares.py, or fewer where a time is
+set (limits.py). Of the dense mechanism `choose_rounds`. Where `one_shot_suits`, there are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from factored_mwem.accounting.accountant import Budget
+from factored_mwem.mechanisms.plan import Plan
+from factored_mwem.mechanisms.residuals import one_shot_suits
+from factored_mwem.mechanisms.result import Total
+from factored_mwem.mechanisms.shares import one_way_share, signal
+from factored_mwem.request.policy import Policy
+from factored_mwem.workload.candidates import Candidates
+
+MAX_ROUNDS = 128
+"""Most rounds of the dense mechanism chosen by default; a user may ask for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Decided once the number of rows is known: `rounds` (`adaptive`: a first division of the budget), the
+    `first_share` of the budget for the measurements before them, or everything `at_once`.
+    """
+
+    rounds: int
+    first_share: Fraction
+    at_once: bool = False
+    adaptive: bool = False
+
+
+def rounds_for(plan: Plan, total: Total) -> Course:
+    """The course of a plan, once the number of rows is known."""
+    policy, budget, candidates, limits = plan.policy, plan.request.fitting, plan.candidates, plan.limits
+    if limits is None:
+        questions = len(plan.queries) if plan.queries is not None else None
+        return choose_rounds(candidates, policy, budget, total.records, questions=questions)
+    at_once = one_shot_suits(candidates, policy, budget, total.records, limits.cells)
+    if not at_once and candidates.orders.max() <= 1:
+        return Course(0, Fraction(1))
+    share = one_way_share(candidates.domain, policy, budget, total.records)
+    return Course(0 if at_once else limits.rounds, share, at_once, adaptive=policy.rounds is None)
+
+
+def choose_rounds(
+    candidates: Candidates, policy: Policy, budget: Budget, rows: float, *, questions: int | None = None
+) -> Course:
+    """The course of the dense mechanism, from public facts; `rows` is a public or noisy count, `questions`
+    how many there are where single questions are asked.
+
+    Rounds grow with the cube root of the problem's scale from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and
+    10, where half or twice as many rounds were never better by more than 2 %.
+    """
+    domain = candidates.domain
+    choices = int((candidates.cells <= policy.cells).sum())
+    if policy.initial == "one-way":
+        choices -= int((candidates.orders == 1).sum())
+    choices = choices if questions is None else questions
+    if isinstance(policy.rounds, int):
+        rounds = min(policy.rounds, choices)
+    elif policy.rounds == "adaptive":
+        rounds = min(MAX_ROUNDS, max(16, 4 * len(domain))) if choices else 0
+    else:
+        most = max(4, round(len(domain) * (signal(budget, rows) / 1e4) ** (1 / 3)))
+        rounds = min(choices, MAX_ROUNDS, most)
+    adaptive = policy.rounds == "adaptive"
+    if policy.initial == "none":
+        return Course(rounds, Fraction(0), adaptive=adaptive)
+    share = one_way_share(domain, policy, budget, rows) if rounds else Fraction(1)
+    return Course(rounds, share, adaptive=adaptive)

@@ -1,0 +1,191 @@
+"""Pruning: what the first noisy marginal of an attribute shows to be empty is taken out of it.
+
+Public in, public out. Codes that are kept mean what they meant, so rows are recoded, not read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from factored_mwem.domain.attribute import OTHER, Attribute
+from factored_mwem.domain.conditions import STEPS
+from factored_mwem.domain.grids import clear_span
+from factored_mwem.mechanisms.first_domain import First, edges_in_json, facts_of, in_json
+from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.decode import DecodeGrid, from_units
+
+CLEAR = 4.0
+"""Standard deviations of noise from which nulls and unlisted values are believed."""
+TAIL, NEXT = 4.0, 3.0
+"""The same for a bin beyond the span that discovery saw, and for the two that follow it on each side."""
+SINGLE = 3.0
+"""The same for a single value within it."""
+FEW = 32
+"""A column of at most so many values is a set of categories, whatever its type."""
+
+
+class Fate(NamedTuple):
+    """What becomes of a column's values, in noisy shares of all rows: kept as they are or within their bin,
+    moved to the nearest bin, made `other` or what else takes unlisted values, or missing.
+    """
+
+    kept: float
+    clipped: float
+    other: float
+    missing: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pruned:
+    """An attribute; `codes: int64[first code]`, where the first one's codes go; `kept: bool[first code]`,
+    which of them mean the same as before; `noisy: int64[code]`, the counts of those.
+
+    `clipped`, `other`: noisy counts (records) of the rest, by what becomes of it.
+    """
+
+    attribute: Attribute
+    codes: np.ndarray
+    kept: np.ndarray
+    noisy: np.ndarray
+    clipped: float
+    other: float
+
+    @property
+    def fate(self) -> Fate:
+        """In shares of all rows."""
+        null = float(self.noisy[-1]) if self.attribute.nullable else 0.0
+        listed = float(self.noisy.sum()) - null
+        if self.attribute.type == "string" and self.attribute.other == OTHER:
+            listed -= float(self.noisy[self.attribute.fallback_code])
+        parts = [max(part, 0.0) for part in (listed, self.clipped, self.other, null)]
+        return Fate(*(round(part / max(sum(parts), 1.0), 4) for part in parts))
+
+
+def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
+    """The attribute without what is not there. `noisy: int64[code]` of the first, with noise of `stddev`."""
+    before = first.attribute
+    nulls = bool(before.nullable and noisy[before.size - 1] > CLEAR * stddev)
+    facts = facts_of(first.found, required=not nulls)
+    if before.type == "string":
+        facts |= _categories(before, noisy, stddev)
+    elif before.type != "boolean":
+        facts |= _numbers(first, noisy, stddev)
+    if before.other == OTHER and before.type != "string":
+        facts["other"] = OTHER
+    elif not nulls and before.type != "string":
+        facts["other"] = _most_frequent(first, noisy, facts)
+    attribute = Attribute.model_validate(facts)
+    codes, kept = _recoded(first, attribute)
+    counts = np.zeros(attribute.size, dtype=np.int64)
+    counts[codes[kept]] = noisy[kept]
+    lost = float(noisy[~kept].sum())
+    if before.type == "string" and attribute.other == OTHER:
+        lost += float(noisy[before.fallback_code])
+    clipped = lost if not attribute.categorical and len(attribute.bin_codes) else 0.0
+    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped)
+
+
+def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
+    """Without `other` where hardly anything is left for it; then the most frequent value takes that."""
+    listed = before.values[:-1]
+    if not listed or noisy[len(listed)] > CLEAR * stddev:
+        return {"categories": before.values, "other": OTHER}
+    return {"categories": listed, "other": listed[int(np.argmax(noisy[: len(listed)]))]}
+
+
+def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
+    """Without the bins at both ends that are not clear, or without any where few values are all there is."""
+    found, texts = first.found, first.attribute.sentinels
+    counts = noisy[first.attribute.bin_codes]
+    clear = counts > TAIL * stddev
+    if found.edges is not None:  # what lies in the span was seen there
+        span = (first.edges[1:] > found.edges[0]) & (first.edges[:-1] < found.edges[-1])
+        near = np.convolve(span, np.ones(5))[2:-2] > 0
+        clear |= (span & (counts > 0)) | (near & (counts > NEXT * stddev))
+    few = _few(first, noisy, stddev)
+    if few is None and not clear.any():  # something is there, though no bin alone shows it
+        together = clear_span(counts, stddev, CLEAR)
+        if together is None and len(first.values):  # popular values are all there is, however many
+            few = first.values
+        else:
+            clear[slice(*together) if together else int(np.argmax(counts))] = True
+    if few is not None:
+        listed = in_json(found, few)
+        if texts or found.unit == "number":  # of any number of digits: nothing says how they are written
+            return {"specialValues": [*listed, *texts]}
+        return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
+    kept = np.flatnonzero(clear)
+    special, edges = first.attribute.special_values, first.edges[kept[0] : kept[-1] + 2]
+    return {"edges": edges_in_json(found, edges), **({"specialValues": special} if special else {})}
+
+
+def _free(first: First) -> tuple[np.ndarray, np.ndarray]:
+    """(a unit of each bin that is no special value, whether it is the only one: bool)."""
+    edges = first.edges
+    if first.found.unit == "number":
+        free = edges[:-1] / 2 + edges[1:] / 2
+        for _ in first.values:  # a special value in the middle stands for itself, not for the bin
+            free = np.where(np.isin(free, first.values), np.nextafter(free, edges[1:]), free)
+        return free, np.zeros(len(edges) - 1, dtype=bool)
+    step = STEPS.get(first.found.resolution or "", 1)
+    fine, coarse = (DecodeGrid.of(edges, first.values, width) for width in (1, step))
+    bins = np.arange(len(edges) - 1)
+    return np.where(coarse.room > 0, coarse.value(bins, 0) * step, fine.value(bins, 0)), coarse.room <= 1
+
+
+def _few(first: First, noisy: np.ndarray, stddev: float) -> np.ndarray | None:
+    """The units of a column's numbers or moments where they are few and all there is, else None."""
+    counts, (free, single) = noisy[first.attribute.bin_codes], _free(first)
+    clear = single & (counts > SINGLE * stddev)
+    values = np.sort(np.concatenate([first.values, free[clear]]))
+    if not 0 < len(values) <= FEW or (counts[~single] > TAIL * stddev).any():
+        return None
+    return None if clear_span(np.where(clear, 0, counts), stddev, CLEAR) else values
+
+
+def _most_frequent(first: First, noisy: np.ndarray, facts: dict[str, Any]) -> Any:
+    """The value that what is missing or unreadable counts as where nothing has a code for it: the most
+    frequent one, or the begin of the fullest bin.
+    """
+    before = first.attribute
+    if before.type == "boolean":
+        return bool(noisy[1] > noisy[0])
+    units = np.concatenate([first.values, first.edges[:-1]])
+    codes = np.concatenate([before.special_codes, before.bin_codes])
+    values = in_json(first.found, units[np.argsort(-noisy[codes], kind="stable")])
+    listed = facts.get("categories") or (None if "edges" in facts else facts["specialValues"])
+    return next(value for value in [*values, *before.sentinels] if listed is None or value in listed)
+
+
+def _recoded(first: First, attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
+    """(the code that each code's values have now: int64[first code], whether it means the same: bool)."""
+    before = first.attribute
+    codes, kept = np.empty(before.size, dtype=np.int64), np.zeros(before.size, dtype=bool)
+    if before.nullable:
+        codes[-1] = attribute.size - 1 if attribute.nullable else attribute.fallback_code
+        kept[-1] = attribute.nullable
+    if before.categorical:
+        at = {value: i for i, value in enumerate(attribute.values)}
+        codes[: len(before.values)] = [at.get(value, attribute.fallback_code) for value in before.values]
+        kept[: len(before.values)] = [value in at for value in before.values]
+        return codes, kept
+    special, found, (free, single) = first.values, first.found, _free(first)
+    units = np.concatenate([free, special])
+    column = from_units(before, units / found.scale if found.type == "number" else units)
+    codes[np.concatenate([before.bin_codes, before.special_codes])] = encode(attribute, column)
+    kept[before.special_codes] = True
+    if attribute.categorical or not len(attribute.bin_codes):
+        own = attribute.units if attribute.categorical else attribute.specials
+        listed = np.rint(own * found.scale) if found.type == "number" and found.unit != "number" else own
+        kept[before.bin_codes] = single & np.isin(free, listed)
+    else:
+        kept[before.bin_codes] = np.isin(before.cuts[:-1], attribute.cuts[:-1])
+    texts = len(before.sentinels)
+    if texts:
+        old = len(before.bin_codes) + len(special) + np.arange(texts)
+        codes[old] = attribute.size - attribute.nullable - texts + np.arange(texts)
+        kept[old] = True
+    return codes, kept

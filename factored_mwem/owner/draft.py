@@ -1,0 +1,237 @@
+"""Draft: NOT PRIVATE. A first domain read off the data, for a person to review and correct.
+
+One rule for all columns. Few values are a set of categories, whatever their type. Else popular numbers and
+moments (zeros, sentinels, spikes) are special values, and the rest is cut into bins of about equal mass at
+round places. Texts that few rows hold are never listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from factored_mwem.domain.attribute import MAX_NUMBER, ONE_BIN_EACH, WIDEST, Attribute
+from factored_mwem.domain.dialect import PLAIN, Dialect
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
+from factored_mwem.errors import InputError
+from factored_mwem.owner.mass import MOST_BINS, RARE, mass_edges, popular
+from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of, written
+from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile, profile
+from factored_mwem.tables.codes.spelling import respelt
+from factored_mwem.tables.inputs.source import open_table
+from factored_mwem.tables.inputs.text_form import Records
+
+MAX_CATEGORIES = 200
+"""A text column with more values keeps its most frequent ones; the rest become `other`."""
+FEW = 32
+"""Numbers and moments of at most so many values are categories."""
+MOST_SENTINELS = 8
+"""Texts beside numbers: with more of them the column is one of text."""
+IDENTIFIER = (
+    "nearly every value is its own: an identifier or free text; leave it out with --columns or list what is "
+    "public"
+)
+NUMBERED = "no number comes twice: if it is an identifier, leave it out with --columns"
+OTHER = "other"
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""Of the years 1 and 9999."""
+
+
+def draft(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    records: Records = "checked",
+    dialect: Dialect = PLAIN,
+) -> Domain:
+    """NOT PRIVATE: a first domain whose values, bounds and nulls are those of the data.
+
+    Review every field, and widen bounds to what is publicly known. A field that looks like an identifier has
+    a `description` that says so. No release takes the draft before `Domain.reviewed()`, or before a person
+    removes "draft" from its file. `records`: see Policy; `dialect`: how a text file is written, which the
+    domain then says, too.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import draft
+    >>> people = pa.table({"age": [31, 45], "sex": ["F", "M"]})
+    >>> domain = draft(pa.concat_tables([people] * 10))
+    >>> domain["sex"].categories, domain["age"].categories  # of the data: one family's, maybe
+    (('F', 'M'), (31, 45))
+    """
+    raw = open_table(source, records, dialect, columns)
+    table = respelt(raw, dialect, None)
+    for name in columns or ():
+        table.check_column(name)
+    names = [name for name in table.schema.names if columns is None or name in columns]
+    profiles = profile(table, names)
+    if not any(len(column.counts) for column in profiles.values()):
+        raise InputError("the table has no rows to draft a domain from")
+    attributes = [
+        _attribute(name, profiles[name], None if table.text else kind_of(table.schema.field(name)))
+        for name in names
+    ]
+    texts = [a for a in attributes if a.type == "string"]
+    if table is not raw and texts:  # which a declared domain leaves as they are written
+        drafted = profile(respelt(raw, dialect, Domain(texts)), [a.name for a in texts])
+        attributes = [
+            _attribute(a.name, drafted[a.name], None) if a.name in drafted else a for a in attributes
+        ]
+    return Domain(attributes, draft="the domain", dialect=None if dialect == PLAIN else dialect)
+
+
+def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:
+    votes = dict(zip(KINDS, column.votes().tolist(), strict=True))
+    form = _form(column, votes, typed)
+    null = votes["null"] + (votes["marker"] if form.type != "string" else 0)
+    constraints: dict[str, Any] = {"required": not null and not form.lost}
+    facts: dict[str, Any] = {"name": name, "type": form.type, "constraints": constraints}
+    if form.type == "string":
+        facts |= _texts(column)
+    elif form.type != "boolean":
+        facts |= _precision(votes, form)
+        listed = _values(_distinct(column, form, facts.get("decimals")), form.sentinels)
+        constraints |= listed.pop("constraints", {})
+        facts |= listed
+    return Attribute.model_validate(facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a column holds: values of `type`, `sentinels` beside them, and whether rare texts are `lost`."""
+
+    type: str
+    kinds: tuple[str, ...] = ()
+    sentinels: tuple[str, ...] = ()
+    lost: bool = False
+
+
+def _form(column: ColumnProfile, votes: dict[str, int], typed: str | None) -> _Form:
+    """By the type of a typed column, else by the narrowest kind that covers all but a few texts."""
+    seen = {kind for kind in KINDS if votes[kind]} - {"null", "marker"}
+    if typed == "boolean" or (typed is None and seen == {"boolean"}):
+        return _Form("boolean")
+    for family, narrow, wide in ((NUMBERS, "integer", "number"), (MOMENTS, "date", "datetime")):
+        own = seen & set(family)
+        kind = narrow if own == {narrow} else wide
+        if typed in (narrow, wide):
+            return _Form(kind if typed == "number" else typed, family)
+        if typed is not None or not own or "code" in seen:
+            continue
+        texts = column.texts((*family, "marker"))
+        listed, rare = _frequent(texts)
+        many = int(np.isin(column.kinds, [KINDS.index(k) for k in family]).sum()) > FEW
+        few_texts = len(listed) <= MOST_SENTINELS and 100 * rare <= sum(votes[k] for k in family)
+        if not texts or (many and few_texts):
+            return _Form(kind, family, tuple(listed), bool(rare))
+    return _Form("string")
+
+
+def _texts(column: ColumnProfile) -> dict[str, Any]:
+    """The frequent texts; of a column where most rows hold a rare one, none."""
+    texts = column.texts(())
+    frequent, rare = _frequent(texts)
+    if 2 * rare > sum(texts.values()):
+        return {"categories": [OTHER], "other": OTHER, "description": IDENTIFIER}
+    listed = frequent[:MAX_CATEGORIES]
+    if len(listed) == len(texts) and texts:
+        return {"categories": sorted(listed)}
+    return {"categories": [*sorted(set(listed) - {OTHER}), OTHER], "other": OTHER}
+
+
+def _frequent(texts: dict[str, int]) -> tuple[list[str], int]:
+    """(the texts of RARE rows or more, most frequent first; the rows of all others)."""
+    frequent = sorted((t for t in texts if texts[t] >= RARE), key=lambda t: (-texts[t], t))
+    return frequent, sum(n for n in texts.values() if n < RARE)
+
+
+def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
+    """How finely the numbers or timestamps are written."""
+    if form.type == "number" and not votes["number"]:
+        return {"decimals": max(d for d, kind in enumerate(NUMBERS[:-1]) if d == 0 or votes[kind])}
+    if form.type == "datetime" and not votes["datetime"]:
+        return {"resolution": next((r for r in reversed(RESOLUTIONS) if votes[r]), None)}
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Distinct:
+    """The distinct numbers or moments of a column, ascending, and their counts (int64[value]).
+
+    `units` are those of an attribute's cuts; of numbers that are written with so many decimals, whole
+    `steps`.
+    """
+
+    kind: str
+    units: np.ndarray
+    counts: np.ndarray
+    steps: int = 1
+
+    @property
+    def whole(self) -> bool:
+        return self.units.dtype == np.int64
+
+    def written(self, units: np.ndarray, *, end: bool = False) -> list[Any]:
+        return written(self.kind, units, steps=self.steps, end=end)
+
+
+def _distinct(column: ColumnProfile, form: _Form, decimals: int | None) -> _Distinct:
+    """What a domain can hold of a column's numbers or moments, clipped to that."""
+    units, counts = column.numbers(form.kinds, form.type)
+    most, steps = {"integer": WIDEST, "number": MAX_NUMBER / 4}.get(form.type), 1
+    scale = MICROS_A_DAY if form.type == "datetime" else 1
+    units = np.clip(units, *((-most, most) if most else (FIRST_DAY * scale, (LAST_DAY + 1) * scale - 1)))
+    if decimals is not None and np.abs(units).max(initial=0) * 10**decimals < MAX_POPULAR:
+        steps = 10**decimals
+        units = np.rint(units * steps).astype(np.int64)
+    if not len(units):  # nothing is known of it
+        return _Distinct(form.type, np.arange(2), np.zeros(2, np.int64))
+    distinct, place = np.unique(units, return_inverse=True)
+    return _Distinct(form.type, distinct, np.bincount(place, counts).astype(np.int64), steps)
+
+
+def _values(found: _Distinct, sentinels: tuple[str, ...]) -> dict[str, Any]:
+    """Categories, or special values and bins, of a column of numbers or moments."""
+    units, counts, numbers = found.units, found.counts, found.kind in ("integer", "number")
+    exact = np.abs(units / found.steps) < MAX_POPULAR if numbers else np.full(len(units), True)
+    spikes = popular(counts) & exact
+    some = len(units) <= FEW and counts.min() > 1
+    inside = _one_bin_each(units, spikes) if found.whole else None
+    if not sentinels and exact.all() and (some or (spikes.all() and inside is None)):
+        return {"categories": found.written(units), "categoriesOrdered": True}
+    facts: dict[str, Any] = {}
+    if inside is not None:
+        spikes = spikes & ~inside
+        low, high = units[inside][[0, -1]].tolist()
+        if found.kind == "number":
+            facts["edges"] = found.written(np.arange(low, high + 2), end=True)
+        else:
+            ends = found.written(np.array([low, high]))
+            facts["constraints"] = dict(zip(("minimum", "maximum"), ends, strict=True))
+    else:
+        rest = ~spikes if not spikes.all() else spikes
+        bins = max(MOST_BINS - int(spikes.sum()), MOST_BINS // 2)
+        unit = "integer" if found.whole and numbers else found.kind
+        cuts = with_values_left(mass_edges(units[rest], counts[rest], unit, bins), units[spikes].tolist())
+        facts["edges"] = found.written(cuts, end=True)
+    facts["specialValues"] = [*found.written(units[spikes]), *sentinels] or None
+    if sentinels:
+        facts["other"] = sentinels[0]
+    if found.kind == "integer" and FEW < len(units) == counts.sum():
+        facts["description"] = NUMBERED
+    return facts
+
+
+def _one_bin_each(units: np.ndarray, spikes: np.ndarray) -> np.ndarray | None:
+    """bool[value]: where most whole numbers of a short stretch come, and beyond it popular ones alone, those
+    of the stretch.
+    """
+    ends = np.searchsorted(units, units + ONE_BIN_EACH)
+    first = int(np.argmax(ends - np.arange(len(units))))
+    inside = np.zeros(len(units), dtype=bool)
+    inside[first : ends[first]] = True
+    span = int(units[inside][-1]) - int(units[first]) + 1
+    return inside if 2 * int(inside.sum()) >= span and (spikes | inside).all() else None

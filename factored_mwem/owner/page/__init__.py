@@ -1,0 +1,1 @@
+"""A page that draws a release beside the real table. NOT PRIVATE."""

@@ -1,0 +1,126 @@
+"""Against: NOT PRIVATE. A release beside the real table, for pictures: both in the codes of its domain."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from factored_mwem.documents.charts import Chart, Series, across
+from factored_mwem.documents.columns import drawn
+from factored_mwem.documents.groups import groups_of
+from factored_mwem.documents.page import fixed, percent, plain
+from factored_mwem.domain.dialect import OUR_OWN, Dialect
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
+from factored_mwem.owner.evaluation.binned_errors import CodedPair
+from factored_mwem.owner.evaluation.readings import read_columns
+from factored_mwem.tables.codes.decode import labels_of
+from factored_mwem.tables.codes.spelling import respelt
+from factored_mwem.tables.inputs.source import open_table
+from factored_mwem.tables.inputs.text_form import Records
+
+DRAWN, CELLS = 6, 10
+"""Worst marginals that are drawn, and their cells that are."""
+MOST_PAIRS_CELLS = 2**20
+"""Of a pair of columns that may be drawn."""
+WIDE = 176
+"""Room for the values of two columns."""
+
+
+def coded_pair(
+    domain: Domain, real: Any, synthetic: Any, records: Records, dialect: Dialect
+) -> tuple[CodedPair, tuple[str, ...]]:
+    """NOT PRIVATE. Both tables as codes of the columns of `domain` that they share, and notes on the rest."""
+    tables = (
+        respelt(open_table(real, records, dialect), dialect, None),
+        open_table(synthetic, dialect=OUR_OWN),
+    )
+    names, notes = [], []
+    for name in domain.names:
+        missing = [name not in table.schema.names for table in tables]
+        if any(missing):
+            notes.append(f"column {name!r} is not in both tables")
+        else:
+            names.append(name)
+    if not names:
+        raise InputError("the table has no column of the release")
+    ours, theirs = (read_columns(table, names) for table in tables)
+    kept = [n for n in names if ours[n].suits(domain[n]) and theirs[n].suits(domain[n])]
+    notes += [f"column {n!r} cannot be read as the domain's {domain[n].type}" for n in names if n not in kept]
+    attributes = [domain[name] for name in kept]
+    codes = [[columns[a.name].codes(a) for a in attributes] for columns in (ours, theirs)]
+    return CodedPair(Domain(attributes), *codes), tuple(notes)
+
+
+def singles(pair: CodedPair) -> Iterator[dict[str, Any]]:
+    """NOT PRIVATE. Every column's values in both tables."""
+    for at, attribute in enumerate(pair.domain):
+        counts = [np.bincount(codes[at], minlength=attribute.size) for codes in (pair.ours, pair.theirs)]
+        groups = groups_of(attribute, counts[0] + counts[1])
+        real, synthetic = (groups.added(c) / max(int(c.sum()), 1) for c in counts)
+        chart = drawn(groups, Series(real, beside=synthetic))
+        error = pair.distance((at,))
+        yield _beside(attribute.name, error, groups.said, groups.labels, (real, synthetic), chart)
+
+
+def worst_pairs(pair: CodedPair) -> Iterator[dict[str, Any]]:
+    """NOT PRIVATE. The pairs of columns that are the furthest off, and of each the cells that are."""
+    shape = pair.domain.shape
+    pairs = [
+        (a, b)
+        for a, b in itertools.combinations(range(len(shape)), 2)
+        if shape[a] * shape[b] <= MOST_PAIRS_CELLS
+    ]
+    errors = {each: pair.distance(each) for each in pairs}
+    for a, b in sorted(errors, key=lambda each: -errors[each])[:DRAWN]:
+        cells = shape[a] * shape[b]
+        shares = [
+            np.bincount(codes[a].astype(np.int64) * shape[b] + codes[b], minlength=cells) / len(codes[a])
+            for codes in (pair.ours, pair.theirs)
+        ]
+        first = np.argsort(-np.abs(shares[0] - shares[1]), kind="stable")[:CELLS]
+        names = [labels_of(pair.domain[pair.domain.names[p]]) for p in (a, b)]
+        labels = [
+            " / ".join(_said(of[i]) for of, i in zip(names, divmod(int(cell), shape[b]), strict=True))
+            for cell in first
+        ]
+        title = " x ".join(plain(pair.domain.names[p], 30) for p in (a, b))
+        note = f"the {len(first)} cells that are the furthest off, of {cells:,}"
+        real, synthetic = (part[first] for part in shares)
+        chart = across(labels, Series(real, beside=synthetic), WIDE)
+        yield _beside(title, errors[a, b], note, labels, (real, synthetic), chart)
+
+
+def _said(label: object) -> str:
+    return "missing" if label is None else plain(label, 13)
+
+
+def _beside(
+    name: str,
+    error: float,
+    said: str,
+    labels: Sequence[str],
+    shares: tuple[np.ndarray, np.ndarray],
+    chart: Chart,
+) -> dict[str, Any]:
+    """A picture with bars of the real table and of the synthetic one beside them; `rows`: label, real and
+    synthetic share, difference.
+    """
+    real, synthetic = shares
+    rows = tuple(
+        (label, *(fixed(100 * float(v), 2) for v in (r, m, m - r)))
+        for label, r, m in zip(labels, real, synthetic, strict=True)
+    )
+    most = ", ".join(f"{labels[i]} {percent(float(real[i]))}" for i in np.argsort(-real, kind="stable")[:3])
+    seen = f"Real and synthetic shares of {plain(name, 80)}; the most frequent real ones: {most}"
+    return {
+        "name": plain(name, 80),
+        "error": fixed(error, 4),
+        "said": said,
+        "chart": chart,
+        "rows": rows,
+        "seen": seen,
+    }

@@ -1,0 +1,297 @@
+"""Verify: NOT PRIVATE. Whether one person's rows move what a release shows by more than was charged.
+
+The real mechanism runs on the owner's own table with real noise; its transcript is replayed on neighbours of
+the table (`edits.py`), and what reached the sampler is compared draw by draw with what was charged
+(`watch.py`, `comparison.py`). It is a search for mistakes, not a proof: what it finds is one, and what it
+does not find may be there. Nothing of it may be published.
+
+Neighbours of a table that is a file are files, too: copies of it, in a private folder that goes at the end;
+what a killed run leaves, the next one removes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.random import Generator
+
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import Ambiguous, FmwemError, InputError, NothingLearnt
+from factored_mwem.owner.verifier.comparison import ComparedDraw, Finding
+from factored_mwem.owner.verifier.edits import Base, Edit, based, edited
+from factored_mwem.owner.verifier.sheet import Sheet, sheet_of
+from factored_mwem.owner.verifier.tap import Tap, tapped
+from factored_mwem.owner.verifier.watch import Parted, WatchedRelease
+from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
+from factored_mwem.request.policy import Choices, Policy
+from factored_mwem.request.request import Request
+from factored_mwem.tables.inputs.source import Private
+from factored_mwem.workload.workload import Workload
+
+SLACK = 2.0**-30
+"""Losses and distances are sums of rounded floats: what uses up all of a charge may seem to use more."""
+PAIRS_OF_A_BASE = 25
+"""Neighbours of a base before another is drawn: its noise decides what is asked, so there should be many."""
+FOLDER = "fmwem-verify-"
+"""How the name of the folder of the neighbours begins; the process's number follows."""
+MAX_TOLD_FAILURES = 10
+MAX_COMPARED_ROWS = 100
+"""Synthetic rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedStage:
+    """The draws of one stage."""
+
+    name: str
+    compared: int
+    worst: float
+    """The largest share of what was charged for one that was used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What did not hold: at which stage, over which neighbour of the table, and why."""
+
+    stage: str
+    neighbour: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """NOT PRIVATE. What neighbours of a table say of a release: whether the promise holds on them.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import verify
+    >>> seen = verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3)
+    >>> seen.pairs, seen.failed, seen.worst < 1.001  # of what was charged
+    (3, 0, True)
+    """
+
+    pairs: int
+    draws: int
+    stages: tuple[VerifiedStage, ...]
+    refused: int
+    """Neighbours of a text file refused before anything was drawn, as a record's end was not clear."""
+    failed: int
+    """All tables with a failure, that of a base run among them."""
+    failures: tuple[Failure, ...]
+    """The first of them."""
+
+    @property
+    def holds(self) -> bool:
+        return not self.failed
+
+    @property
+    def worst(self) -> float:
+        """The worst ratio of all stages; 1 is all that was charged."""
+        return max((stage.worst for stage in self.stages), default=0.0)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON; null for a ratio that is infinite."""
+        facts = asdict(self)
+        for stage in facts["stages"]:
+            stage["worst"] = stage["worst"] if math.isfinite(stage["worst"]) else None
+        return {"private": False, "holds": self.holds, **facts, "stages": list(facts["stages"])}
+
+
+def verify(
+    table: Any,
+    workload: Workload | int,
+    policy: Policy | None = None,
+    *,
+    domain: Domain | dict[str, Any] | str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    pairs: int = 100,
+    seed: int | None = None,
+    report: Callable[[int], None] = lambda _: None,
+    **choices: Unpack[Choices],
+) -> Verified:
+    """NOT PRIVATE. Whether `pairs` neighbours of the table, one person apart, keep a release's promise.
+
+    The arguments are those of `release`. `seed` decides which neighbours, not the noise, which has none.
+    While it runs, no other thread should release anything. `report` is called after every pair. Raises the
+    same errors as a release of the table itself.
+    Copies of a table that is a file go to a private folder in TMPDIR, removed at the end; a killed run leaves
+    it, and the next one removes it.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import verify
+    >>> verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3).holds
+    True
+    """
+    if pairs < 1:
+        raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
+    request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
+    # what noise makes of criteria says nothing of the draws: one try, at the price it has, is looked at
+    request = replace(request, promise=request.policy.model_copy(update={"accept": ()}))
+    rng = np.random.default_rng(seed)
+    sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
+        # What a release refuses is refused in its words, before there are neighbours.
+        make(request, WatchedRelease(tap), lambda _: None)
+        sheet = sheet_of(table, request, Path(folder))
+        rows = len(sheet.owners)
+        if rows <= request.policy.contributions:
+            raise InputError("the table has too few rows to have a neighbour")
+        return _Search(request, sheet, rows, tap, rng).run(pairs, report)
+
+
+def sweep() -> None:
+    """Remove the copies of tables that killed runs of this user left in TMPDIR, by the process they name."""
+    for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        process = re.fullmatch(rf"{FOLDER}([0-9]{{1,9}})-.*", left.name)
+        if process is None:
+            continue
+        try:
+            facts = os.lstat(left)
+            os.kill(int(process[1]), 0)
+        except ProcessLookupError:
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError:
+            continue
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Transcript(Private):
+    """A base run: its draws, what it pinned, and what it would have published."""
+
+    draws: list[ComparedDraw]
+    pinned: dict[str, Any]
+    public: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _Search(Private):
+    """The pairs so far, and what was found."""
+
+    request: Request
+    sheet: Sheet
+    rows: int
+    tap: Tap
+    rng: Generator
+    stages: dict[str, list[float]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    pairs: int = 0
+    draws: int = 0
+    refused: int = 0
+    failed: int = 0
+
+    def run(self, pairs: int, report: Callable[[int], None]) -> Verified:
+        primed = False
+        while self.pairs < pairs:
+            base = based(self.sheet, self.rows, self.request.policy, self.rng, primed=primed)
+            try:
+                transcript = self._begin(base, primed)
+            except NothingLearnt:  # with rows of ours in it: noisy answers say that hardly anything is known
+                if not primed:
+                    raise
+                primed = False
+                continue
+            for _ in range(min(PAIRS_OF_A_BASE, pairs - self.pairs)):
+                if transcript is not None:
+                    self._compare(transcript, base.sheet, edited(base, self.rng))
+                self.pairs += 1
+                report(self.pairs)
+            primed = not primed
+        stages = tuple(
+            VerifiedStage(name, int(count), worst) for name, (count, worst) in sorted(self.stages.items())
+        )
+        return Verified(self.pairs, self.draws, stages, self.refused, self.failed, tuple(self.failures))
+
+    def _begin(self, base: Base, primed: bool) -> _Transcript | None:
+        """The base run. None if a primed table cannot be released: a failure, for the table itself can."""
+        run, source = WatchedRelease(self.tap), base.sheet.source(base.order)
+        try:
+            release = self._make(source, run)
+        except Exception as error:
+            if not primed or isinstance(error, MemoryError | NothingLearnt):
+                raise
+            self._fail([Failure("reading", "the table with hostile rows in it", _refusal(error))])
+            return None
+        self._note(run.findings, "the table itself")
+        return _Transcript(run.draws, run.pinned, public(release))
+
+    def _make(self, source: Any, run: WatchedRelease) -> Release:
+        r = self.request
+        choices: dict[str, Any] = {
+            "domain": r.declared,
+            "columns": r.columns,
+            "rows": r.rows,
+            "sample_seed": r.sample_seed,
+        }
+        return make(Request.of(source, r.workload, r.policy, **choices), run, lambda _: None)
+
+    def _compare(self, base: _Transcript, sheet: Sheet, edit: Edit) -> None:
+        """One pair: the neighbour goes the base run's way to its end, or the pair fails."""
+        run, source = WatchedRelease(self.tap, base.pinned, base.draws), sheet.source(edit.order)
+        try:
+            release = self._make(source, run)
+        except Parted:
+            self._note(run.findings, edit.words)
+        except Ambiguous as error:
+            if run.draws or self.request.policy.records != "checked":
+                self._fail([Failure("reading", edit.words, _refusal(error))])
+            else:
+                self.refused += 1
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it did not happen on the base
+            self._note(run.findings, edit.words, [Failure("release", edit.words, _refusal(error))])
+        else:
+            shown = public(release)
+            different = [name for name, value in base.public.items() if shown[name] != value]
+            why = [f"the released {name} depends on one person's rows" for name in different]
+            self._note(run.findings, edit.words, [Failure("release", edit.words, w) for w in why])
+
+    def _note(self, findings: Sequence[Finding], words: str, more: Sequence[Failure] = ()) -> None:
+        """Count the findings of a run; those beyond what was charged are failures."""
+        wrong = []
+        for finding in findings:
+            seen = self.stages.setdefault(finding.stage, [0, 0.0])
+            seen[0] += 1
+            seen[1] = max(seen[1], finding.ratio)
+            if not finding.ratio <= 1 + SLACK:
+                why = finding.wrong or f"moved by {finding.ratio:.6g} times what was charged"
+                wrong.append(Failure(finding.stage, words, why))
+        self.draws += len(findings)
+        self._fail([*wrong, *more])
+
+    def _fail(self, failures: Sequence[Failure]) -> None:
+        if failures:
+            self.failed += 1
+            if len(self.failures) < MAX_TOLD_FAILURES:
+                self.failures.append(failures[0])
+
+
+def public(made: Release) -> dict[str, Any]:
+    """All that a release shows, by name, and some of the rows that may be drawn from it."""
+    rows = min(made.rows, MAX_COMPARED_ROWS)
+    return {
+        "schema": made.schema.serialize().to_pybytes(),
+        "domain": made.domain.to_dict(),
+        "manifest": made.manifest.model_dump_json(),
+        "number of rows": made.rows,
+        "synthetic rows": repr(made.sample(rows, seed=0).to_pylist()),
+    }
+
+
+def _refusal(error: Exception) -> str:
+    text = f"an unexpected {type(error).__name__}"
+    if isinstance(error, FmwemError):
+        text = re.sub(rf"\S*{FOLDER}[^/]*/", "", str(error))
+    return f"one person's row decides whether there is a release: {text}"

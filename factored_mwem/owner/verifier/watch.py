@@ -1,0 +1,142 @@
+"""Watch: the real noise with a transcript, and the same transcript replayed on another table. NOT PRIVATE.
+
+A base run draws real noise and notes every draw. A replay on a neighbour draws too, so that its rows go all
+the way to the sampler; what comes back is thrown away for the base run's answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.ledger.run import Run
+from factored_mwem.owner.verifier.comparison import (
+    ComparedDraw,
+    Finding,
+    Given,
+    differently_asked,
+    losses,
+    stage_of,
+    unfaithful,
+)
+from factored_mwem.owner.verifier.tap import Tap
+from factored_mwem.privacy.noise import Noise, OpenDPNoise
+
+DEPENDED = "a decision depended on private rows"
+
+
+class Parted(Exception):
+    """A replay that went another way than its base run: there is nothing left to compare."""
+
+
+class Recorder:
+    """Noise that notes every draw. With the draws of a base run it answers as that one did, and compares."""
+
+    def __init__(
+        self, noise: Noise, accountant: Accountant, tap: Tap, base: Sequence[ComparedDraw] | None
+    ) -> None:
+        self.composition = noise.composition
+        self.draws: list[ComparedDraw] = []
+        self.findings: list[Finding] = []
+        self._noise, self._accountant, self._tap, self._base = noise, accountant, tap, base
+        self._charges = 0
+        tap.take()  # what a replay that parted left
+
+    def select(self, scores: np.ndarray, *, scale: float) -> int:
+        draw = partial(self._noise.select, scores, scale=scale)
+        return int(self._draw("select", scores.copy(), scale, draw))
+
+    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
+        draw = partial(self._noise.add, values, scale=scale)
+        noisy: np.ndarray = self._draw("add", values.copy(), scale, draw)
+        return noisy.copy()
+
+    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+        draw = partial(self._noise.threshold, counts, scale=scale, threshold=threshold)
+        return dict(self._draw("threshold", dict(counts), scale, draw, threshold))
+
+    def _draw(
+        self, method: str, given: Given, scale: float, draw: Callable[[], Any], threshold: int = 0
+    ) -> Any:
+        charges = self._accountant.entries
+        if not charges:
+            self._part("noise", "noise was drawn before anything was charged")
+        entry, number = charges[-1], len(self.draws)
+        stage = stage_of(entry)
+        if len(charges) <= self._charges:
+            self.findings.append(Finding(stage, math.inf, "a draw has no charge of its own"))
+        self._charges = len(charges)
+        self._look_past(stage)
+        answer = draw()
+        compared = ComparedDraw(method, entry, scale, threshold, given, answer, self._tap.take())
+        self.draws.append(compared)
+        self.findings += [Finding(stage, math.inf, wrong) for wrong in unfaithful(compared)]
+        if self._base is None:
+            return answer
+        if number >= len(self._base):
+            self._part(stage, f"{DEPENDED}: there is a draw more")
+        base = self._base[number]
+        wrong = differently_asked(base, compared)
+        if wrong:
+            self._part(stage, f"{DEPENDED}: the {wrong} of a draw differs")
+        self.findings += losses(base, compared)
+        return base.answer
+
+    def _look_past(self, stage: str) -> None:
+        if self._tap.take():
+            self.findings.append(Finding(stage, math.inf, "noise was drawn past the ledger"))
+
+    def _part(self, stage: str, wrong: str) -> NoReturn:
+        self.findings.append(Finding(stage, math.inf, wrong))
+        raise Parted
+
+    def end(self) -> None:
+        """After the last draw: the sums of the charges, and whether the base run drew more."""
+        accountant, charges = self._accountant, self._accountant.entries
+        self._look_past("ledger")
+        sums = (sum(e.cost for e in charges), sum(e.delta for e in charges))
+        if (accountant.spent, accountant.spent_delta) != sums or accountant.spent > accountant.budget.amount:
+            wrong = "the ledger's sum is not that of its entries, or more than the budget"
+            self.findings.append(Finding("ledger", math.inf, wrong))
+        if self._base is not None and len(self.draws) < len(self._base):
+            self._part(stage_of(self._base[len(self.draws)].entry), f"{DEPENDED}: there is a draw less")
+
+
+class WatchedRelease(Run):
+    """A run without books whose noise is watched, with the base run's machine and clock."""
+
+    def __init__(
+        self, tap: Tap, pinned: dict[str, Any] | None = None, base: Sequence[ComparedDraw] | None = None
+    ) -> None:
+        super().__init__()
+        self.recorder: Recorder | None = None
+        self._tap, self._base = tap, base
+        self._pinned = dict(pinned or {})
+
+    @property
+    def pinned(self) -> dict[str, Any]:
+        return self._pinned
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self.recorder.findings if self.recorder is not None else []
+
+    @property
+    def draws(self) -> list[ComparedDraw]:
+        return self.recorder.draws if self.recorder is not None else []
+
+    def noise(self, noise: Noise, accountant: Accountant) -> Noise:
+        if isinstance(noise, OpenDPNoise):
+            noise.workers = 1  # so that the chunks of a draw come in their order
+        self.recorder = Recorder(noise, accountant, self._tap, self._base)
+        return cast("Noise", self.recorder)  # a release draws by the three methods that it has
+
+    def drawn(self, accountant: Accountant) -> None:
+        super().drawn(accountant)
+        if self.recorder is not None:
+            self.recorder.end()

@@ -1,0 +1,1 @@
+"""Releases compared before any budget is spent: from public facts and noise alone."""

@@ -1,0 +1,157 @@
+"""Check: a plan in numbers, from names, types, domain, workload and policy alone. No row is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from factored_mwem.domain.levels import Levels, coarsen
+from factored_mwem.errors import InputError
+from factored_mwem.mechanisms.course import rounds_for
+from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit
+from factored_mwem.mechanisms.plan import Plan, Scope
+from factored_mwem.mechanisms.residuals import predicted_errors
+from factored_mwem.mechanisms.result import Total
+from factored_mwem.mechanisms.shares import TOTAL_SHARE, discovery_share, initial_shares, level_shares
+from factored_mwem.mechanisms.sweep import NO_SWEEP, choose_sweep
+from factored_mwem.mechanisms.tree import hierarchies
+from factored_mwem.pipeline.attempts import CertificateForecast, forecast_certificate
+from factored_mwem.privacy.counts import bytes_of
+from factored_mwem.privacy.discover import value_threshold
+from factored_mwem.privacy.session import marginal_noise
+from factored_mwem.request.policy import TUNED
+from factored_mwem.request.request import Request
+from factored_mwem.tables.codes.codec import code_dtype
+from factored_mwem.tables.codes.kinds import kind_of
+from factored_mwem.tables.codes.parsing import is_text, value_type
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Public facts about a release to come; noise is the mean absolute error of a cell, in records."""
+
+    attributes: dict[str, int]
+    cells: int
+    candidates: int
+    left_out: int
+    largest_marginal: int
+    memory_megabytes: float
+    engine: str
+    at_once: bool
+    rounds: int
+    initial_share: float
+    initial_noise: float
+    round_noise: float
+    swept: int
+    predicted_error: float | None
+    warning: str | None
+    certificate: CertificateForecast | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LearningForecast:
+    """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value of
+    a column must have, about, to be kept on its own, where all columns are of text, or none is.
+    """
+
+    columns: dict[str, str]
+    discovery_share: float
+    thresholds: tuple[float, float]
+
+
+def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
+    """What a release of about so many `rows` would do, on this machine."""
+    scope = Scope.of(request, Machine.of(request.policy))
+    if scope.domain is None:
+        return forecast_learning(scope, rows)
+    return forecast(Plan.of(scope, scope.domain), rows)
+
+
+def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
+    """The forecast where no domain is declared, for a table of about `rows` rows."""
+    policy, visible = scope.asked.policy, scope.visible
+    budget = scope.asked.fitting_all
+    if not budget.delta:
+        raise InputError("no domain is declared and --delta is 0: see `fmwem domain draft`")
+    names = [name for name in visible.schema.names if scope.columns is None or name in scope.columns]
+    fields = [visible.schema.field(name) for name in names]
+    kinds = {f.name: "learnt" if is_text(value_type(f.type)) else kind_of(f) for f in fields}
+    share = discovery_share(policy, budget, rows, len(names))
+    least, most = (
+        value_threshold(budget, policy.unit, share, len(names), text=text) for text in (True, False)
+    )
+    return LearningForecast(kinds, float(share), (least, most))
+
+
+def forecast(plan: Plan, rows: int) -> Forecast:
+    """The forecast for a table of about `rows` rows (a guess; a release uses a noisy count)."""
+    policy, domain, candidates, budget = plan.policy, plan.domain, plan.candidates, plan.request.fitting
+    unit, composition = policy.unit, budget.composition
+    course = rounds_for(plan, Total.assumed(float(rows), unit))
+    left = budget.amount * (1 if unit.total_is_public else 1 - TOTAL_SHARE)
+    after_first = left * (1 - course.first_share)
+    sweep = NO_SWEEP
+    if course.rounds and not course.at_once:
+        sweep = choose_sweep(plan, _likely_levels(plan), float(rows), after_first)
+    price = (after_first - sweep.cost) / max(course.rounds, 1)
+    measure = price * (1 - Fraction(policy.select_share))
+    initial = [
+        marginal_noise(left * course.first_share * part, unit, composition).mean_abs
+        for part in _first_shares(plan)
+        if course.first_share
+    ]
+    in_rounds = course.rounds and not course.at_once
+    alone = predicted_errors(candidates, budget, unit, float(rows)) if course.at_once else ()
+    return Forecast(
+        attributes={a.name: a.size for a in domain},
+        cells=plan.modelled.cells,
+        candidates=len(candidates) + plan.left_out,
+        left_out=plan.left_out,
+        largest_marginal=int(candidates.cells.max()),
+        memory_megabytes=(_table_bytes(plan) + _code_bytes(plan, rows)) / 1e6,
+        engine=policy.engine,
+        at_once=course.at_once,
+        rounds=course.rounds,
+        initial_share=1.0 if course.at_once else float(course.first_share),
+        initial_noise=0.0 if course.at_once else float(np.mean(initial or [0.0])),
+        round_noise=marginal_noise(measure, unit, composition).mean_abs if in_rounds else 0.0,
+        swept=len(sweep.views),
+        predicted_error=alone[-1] if alone else None,
+        warning=plan.late,
+        certificate=forecast_certificate(plan, float(rows)),
+    )
+
+
+def _likely_levels(plan: Plan) -> Levels:
+    """The levels that a release would find if all values of a column were equally frequent."""
+    groups = [
+        coarsen(np.ones(a.size), 0.0, ordered=a.ordered, groups=TUNED.groups, rare=TUNED.rare)
+        for a in plan.candidates.domain
+    ]
+    return Levels.of(plan.candidates.domain.shape, groups)
+
+
+def _first_shares(plan: Plan) -> list[Fraction]:
+    """How the first measurements share their part of the budget."""
+    policy, candidates = plan.policy, plan.candidates
+    if policy.initial != "one-way":
+        blocks = 1 if policy.components == "one" else len(plan.modelled)
+        return [Fraction(1, blocks)] * blocks
+    if plan.limits is None:
+        return initial_shares(plan.modelled.shape)
+    return level_shares(candidates, hierarchies(candidates, plan.request.budget.composition))
+
+
+def _code_bytes(plan: Plan, rows: int) -> float:
+    """Memory of the rows as codes: each once; beyond their share of the memory they go to files."""
+    a_row = sum(np.dtype(code_dtype(attribute)).itemsize for attribute in plan.modelled)
+    return min(float(rows * a_row), CODES_SHARE * (plan.policy.max_memory or memory_limit()))
+
+
+def _table_bytes(plan: Plan) -> float:
+    """Memory of the counts and the model: of the dense one, two copies of the largest component."""
+    if plan.limits is not None:
+        return plan.limits.memory_needed(plan.candidates)
+    return bytes_of(plan.candidates) + 16.0 * min(plan.policy.cells, plan.modelled.cells)

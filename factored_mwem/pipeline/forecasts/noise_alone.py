@@ -1,0 +1,54 @@
+"""Noise alone: what measuring all at once adds to the marginals of a small domain, at any budget; public."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from factored_mwem.accounting.accountant import Budget
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.mechanisms.residuals import predicted_errors
+from factored_mwem.mechanisms.shares import signal
+from factored_mwem.workload.candidates import Candidates
+
+STEPS = 10
+"""Powers of two of scale, from which on nothing is too noisy that matters."""
+
+
+def scale_of(budget: Budget, unit: Unit, rows: int) -> float:
+    """Rows over the noise of a marginal that takes all of the budget, under any relation of neighbours."""
+    if budget.composition is Composition.PURE:
+        return signal(budget, rows) / unit.l1_of_marginal
+    return signal(budget, rows) / math.sqrt(unit.l2_squared_of_marginal)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseAlone:
+    """The errors by order that noise alone makes where all is measured at once, for every scale of a problem.
+    What is too noisy is not asked, so there are steps at which more scale makes more of them: they count as
+    the largest of all larger scales, so that the law falls with a budget.
+    """
+
+    candidates: Candidates
+    budget: Budget
+    unit: Unit
+    made: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    """At scales of powers of two."""
+
+    def at(self, scale: float) -> tuple[float, ...]:
+        """Interpolated between the neighbouring powers of two, linearly in logarithms."""
+        below, part = divmod(math.log2(scale), 1)
+        low, high = (self._worst(int(below) + i) for i in (0, 1))
+        return tuple(
+            math.exp((1 - part) * math.log(a) + part * math.log(b)) for a, b in zip(low, high, strict=True)
+        )
+
+    def _worst(self, power: int) -> tuple[float, ...]:
+        return tuple(map(max, *(self._made(power + i) for i in range(STEPS))))
+
+    def _made(self, power: int) -> tuple[float, ...]:
+        if power not in self.made:
+            rows = 2.0**power / scale_of(self.budget, self.unit, 1)
+            self.made[power] = predicted_errors(self.candidates, self.budget, self.unit, rows)
+        return self.made[power]

@@ -1,0 +1,169 @@
+"""Manifest: the record of a release, the publishable statement of what was released, at what cost, and how to
+check it. It holds only facts safe to publish.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from pydantic import ConfigDict, ValidationError
+
+from factored_mwem.errors import InputError
+from factored_mwem.files.files import complaint, without_example
+from factored_mwem.pipeline.record.statement import Part, Statement
+from factored_mwem.workload.workload import Workload
+
+
+class Stage(Part):
+    """A stage's cost in rho (or epsilon, when delta is 0) and its share of the whole budget."""
+
+    stage: str
+    cost: float
+    share: float
+    delta: float
+
+
+class AttributeFacts(Part):
+    """What the release assumed of a column. `domain` says whether a person declared it or the budget paid for
+    it.
+    """
+
+    name: str
+    type: str
+    codes: int
+    nullable: bool
+    domain: Literal["declared", "learnt"]
+    kept: float | None = None
+    """Of a learnt one, in noisy shares of all rows: values kept as they are or within their bin,"""
+    clipped: float | None = None
+    """moved to the nearest bin,"""
+    other: float | None = None
+    """made `other`, or the most frequent value if there is none,"""
+    missing: float | None = None
+    """and missing."""
+
+
+class MeasuredMarginal(Part):
+    """A marginal that was measured, "age in 16" standing for age at a level of 16 groups; answers and groups
+    are in the model file.
+    """
+
+    attributes: tuple[str, ...]
+    cells: int
+    scale: float
+
+
+class MeasuredResiduals(Part):
+    """Residuals of attribute subsets, measured at once with noise of one scale; which subsets at which weight
+    is in the model file.
+    """
+
+    order: int
+    subsets: int
+    answers: int
+    scale: float
+
+
+class MeasuredQuestion(Part):
+    """A question of another kind that was measured, such as "age 20..39"; codes stand for values, in the
+    order of the domain.
+    """
+
+    question: str
+    answers: int
+    scale: float
+
+
+class CertifiedError(Part):
+    """An error of the released rows, measured afresh with noise of its own: the L1 distance of shares, from 0
+    to 2, between a marginal of the private table and of the released rows, both in the codes of the domain.
+    Of the marginals asked for of an `order` (the "mean"), of a "column", or of the "worst" of them all, whose
+    columns a noisy maximum has named.
+
+    All `low` and `high` of a certificate hold their errors at once with its confidence, whatever the model
+    did; those of the worst hold the largest error there is, and that of the columns named. `stderr` is of
+    `estimate`.
+    """
+
+    what: Literal["mean", "column", "worst"]
+    order: int
+    attributes: tuple[str, ...] = ()
+    sets: int = 1
+    """How many marginals it is the mean, or the worst, of;"""
+    asked: int = 1
+    """and how many there would have been: where they take too much memory, those counted are a public random
+    sample, and the statement is about these.
+    """
+    estimate: float
+    stderr: float
+    low: float
+    high: float
+
+
+class Certificate(Part):
+    """Errors of the release, paid for with a `share` of the budget. With `criteria`, the release is the first
+    of up to `tries` that met them, this one being number `tried`: no upper bound is above what was asked. The
+    bounds of all tries hold at once with the `confidence`, so choosing among them changes nothing.
+    """
+
+    share: float
+    confidence: float
+    errors: tuple[CertifiedError, ...]
+    criteria: tuple[str, ...] = ()
+    tries: int = 1
+    tried: int = 1
+
+
+class Manifest(Statement):
+    """The statement of a release as a whole.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import Manifest, release
+    >>> text = release(pa.table({"age": [0, 1]}), 1, domain={"age": 2}).manifest.model_dump_json()
+    >>> stated = Manifest.model_validate_json(text)
+    >>> stated.recompute() == stated.guarantee.spent_epsilon  # from the ledger's entries alone
+    True
+    """
+
+    model_config = ConfigDict(json_schema_extra=without_example)
+
+    kind: Literal["release"] = "release"
+    stages: tuple[Stage, ...]
+    policy: dict[str, Any]
+    workload: dict[str, Any]
+    attributes: tuple[AttributeFacts, ...]
+    domain: dict[str, Any]
+    components: tuple[tuple[str, ...], ...]
+    cliques: tuple[tuple[str, ...], ...]
+    rounds: int
+    measurements: tuple[MeasuredMarginal, ...]
+    residuals: tuple[MeasuredResiduals, ...] = ()
+    questions: tuple[MeasuredQuestion, ...] = ()
+    estimated_rows: int
+    sample_seed: int | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    certificate: Certificate | None = None
+
+    @property
+    def queries(self) -> Workload:
+        """What was asked for, as a value."""
+        return Workload.from_dict(self.workload)
+
+
+def read_record(content: bytes | str) -> Statement:
+    """The record in a file, of whatever kind: of a release its manifest. InputError, in a line that says what
+    "it" is or lacks, where it is none, is damaged, or is of a version that this program does not read.
+    """
+    try:
+        facts = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError("it is no manifest") from None
+    if not isinstance(facts, dict) or "manifest_version" not in facts:
+        raise InputError("it is no manifest")
+    try:
+        return (Manifest if facts.get("kind") == "release" else Statement).model_validate_json(content)
+    except ValidationError as error:
+        reason = complaint(error)
+    raise InputError(f"it is no manifest of this program: {reason}")

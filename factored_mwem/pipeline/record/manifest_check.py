@@ -1,0 +1,252 @@
+"""Manifest check: whether manifests fit the books: the release, what it cost, and what was asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from factored_mwem.accounting.accountant import price
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.rules import rules_of, written
+from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.files.files import sha256
+from factored_mwem.ledger.address import Address
+from factored_mwem.ledger.consistency import inspect
+from factored_mwem.ledger.entries import Entry, Snapshot, entry_of, fraction_of
+from factored_mwem.pipeline.record.assumptions import possible
+from factored_mwem.pipeline.record.manifest import Manifest, read_record
+from factored_mwem.pipeline.record.statement import KINDS, Statement, tool_version
+from factored_mwem.request.policy import Policy, split_policy
+from factored_mwem.request.promise import Terms
+
+NO_FILE = "the books list no file of this release: only its costs, policy, workload and domain were compared"
+NO_WORDS = "it is of another version of this program: its statement and its assumptions were not compared"
+
+
+def check_books(place: str | Path | Address, manifests: Sequence[Path] = ()) -> dict[str, Any]:
+    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`."""
+    books = inspect(place)
+    checked = [check_manifest(books.kept, manifest) for manifest in manifests]
+    problems = [*books.problems, *(problem for _, more, _ in checked for problem in more)]
+    return {
+        **books.facts,
+        "manifests": [facts for facts, _, _ in checked],
+        "fits": not problems,
+        "problems": problems,
+        "notes": [note for _, _, more in checked for note in more],
+    }
+
+
+def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str], list[str]]:
+    """What a manifest is of; a line for each thing that does not fit the books, or could not be compared."""
+    facts: dict[str, Any] = {"manifest": str(path), "dataset": None, "release": None}
+    try:
+        record, digest = read_record(path.read_bytes()), sha256(path)
+    except OSError as error:
+        return facts, [f"{path}: cannot read it: {error.strerror}"], []
+    except InputError as error:
+        return facts, [f"{path}: {error}"], []
+    cost = cost_of(record)
+    problems, notes = [*_own(record, cost)], []
+    try:
+        row, missing = _release(kept, record, digest)
+        if row is None:
+            problems.append(missing)
+        else:
+            facts |= {"dataset": str(row["dataset"]), "release": row["id"]}
+            entry = entry_of(row)
+            problems += [*_against(entry, record, cost, digest), *_asked(entry, record)]
+            notes += [] if any(entry.files) else [NO_FILE]
+            notes += [] if _same_words(entry) else [NO_WORDS]
+    except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
+        problems.append("the row of its release is not as this program writes it")
+    return facts, [f"{path}: {problem}" for problem in problems], [f"{path}: {note}" for note in notes]
+
+
+def doubts(record: Statement) -> Iterator[str]:
+    """The contradictions within a manifest, a line for each."""
+    yield from _own(record, cost_of(record))
+
+
+def _own(record: Statement, cost: tuple[Fraction, Fraction] | None) -> Iterator[str]:
+    """Where a record disagrees with itself; `cost`: its charges' exact sums, if it has any."""
+    promise = record.guarantee
+    stated = f"it states spent_epsilon {promise.spent_epsilon:g}"
+    try:
+        _check(record, cost)
+        spent = record.recompute()
+        if not math.isclose(spent, promise.spent_epsilon, rel_tol=1e-9):  # other machines round otherwise
+            yield f"{stated}, and its charges amount to {spent:g}"
+    except (ValueError, TypeError, ArithmeticError, FmwemError):
+        yield "its charges cannot be added up"
+    if promise.composition is Composition.PURE and cost is not None and not cost[1] <= promise.delta:
+        yield f"its charges' deltas amount to {float(cost[1]):g}, more than the {promise.delta:g} it promises"
+    if not promise.spent_epsilon <= promise.epsilon:
+        yield f"{stated}, more than the epsilon {promise.epsilon:g} that it promises"
+
+
+def _check(record: Statement, cost: tuple[Fraction, Fraction] | None) -> None:
+    """Raises ValueError if its numbers are none that a release has: it may be anybody's file."""
+    if cost is None:
+        raise ValueError("charges")
+    promise, delta = record.guarantee, cost[1]
+    if any(charge.scale <= 0 or charge.sensitivity < 1 for charge in record.ledger):
+        raise ValueError("charge")
+    sound = 1e-200 <= promise.delta < 1 and Fraction(promise.delta) - delta >= Fraction(1e-300)
+    if promise.composition is Composition.ZCDP and not sound:
+        raise ValueError("delta")
+
+
+def cost_of(record: Statement) -> tuple[Fraction, Fraction] | None:
+    """(amount, delta): the exact sums of its charges; None if they cannot be added up."""
+    amount = delta = Fraction(0)
+    try:
+        for charge in record.ledger:
+            own = fraction_of(charge.delta)
+            amount += price(charge.mechanism, scale=charge.scale, sensitivity=charge.sensitivity, delta=own)
+            # The books could not hold a longer sum; one would take all time.
+            delta = fraction_of(str(delta + own))
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+    return amount, delta
+
+
+def _release(kept: Snapshot, record: Statement, digest: str) -> tuple[dict[str, Any] | None, str]:
+    """The row of the record's release; or None, and why."""
+    event = next((event for event in kept.events if event.head == record.chain_head), None)
+    if record.chain_head is not None:
+        if event is None:
+            where = "it was entered in another ledger, or in a newer copy of this one"
+            return None, f"its chain_head is not in the chain: {where}"
+        number = event.reserved
+        row = next((row for row in kept.releases if number is not None and row["id"] == number), None)
+        return row, "its chain_head is not that of a release in the books"
+    # A release that was entered before the ledger kept a chain has no head; by its files it can be known.
+    chained = [event.reserved for event in kept.events]
+    old = [row for row in kept.releases if row["id"] not in chained]
+    row = next((row for row in old if digest in _files(json.loads(row["files"]))), None)
+    return row, "it has no chain_head, and no release from before the chain lists this file"
+
+
+def _files(listed: list[dict[str, str]]) -> set[str]:
+    return {digest for files in listed for digest in files.values()}
+
+
+def _against(
+    entry: Entry, record: Statement, cost: tuple[Fraction, Fraction] | None, digest: str
+) -> Iterator[str]:
+    """The differences between ledger and record, a line for each."""
+    release = f"release {entry.number}"
+    if entry.spent is None:
+        yield f"the books do not say what {release} spent"
+    elif cost is not None and (entry.spent.amount, entry.spent.delta) != cost:
+        yield f"its charges do not add up to what {release} spent in the books"
+    if record.guarantee.composition is not entry.reserved.composition:
+        yield f"its composition is not that of {release} in the books"
+    if any(entry.files) and digest not in _files(entry.files):
+        yield f"it is not a file that {release} wrote, or was changed since"
+
+
+def _same_words(entry: Entry) -> bool:
+    """Whether this version wrote the manifest's sentences: another may have worded them differently."""
+    return entry.tool_version.split(", ")[0] == tool_version()
+
+
+def _asked(entry: Entry, record: Statement) -> Iterator[str]:
+    """The differences between a record and its request; raises ValueError if the ledger is not ours."""
+    parameters, promise = entry.parameters, record.guarantee
+    policy = (Policy if parameters["kind"] in ("release", "domain", "ask") else Terms).model_validate(
+        parameters["policy"]
+    )
+    pairs = {
+        "kind": (record.kind, parameters["kind"]),
+        "guarantee.epsilon": (promise.epsilon, policy.epsilon),
+        "guarantee.delta": (promise.delta, policy.delta),
+        "guarantee.neighbours": (promise.neighbours, policy.neighbours.value),
+        "guarantee.contributions": (promise.contributions, policy.contributions),
+    }
+    if record.kind != parameters["kind"]:
+        pairs = {"kind": pairs["kind"]}
+    elif isinstance(record, Manifest):
+        pairs |= _of_release(record, parameters)
+    else:
+        pairs["settings"] = (record.settings, parameters["settings"])
+    wrong = [name for name, (here, there) in pairs.items() if here != there]
+    words = KINDS[record.kind]
+    if _same_words(entry) and record.kind == parameters["kind"]:
+        sentences = (policy.in_words(words.thing), policy.statement(words.thing, words.inputs))
+        wrong += ["guarantee.statement"] if (promise.unit, promise.statement) != sentences else []
+        if isinstance(record, Manifest) and not _rests_on_what_a_release_may(record, policy, parameters):
+            wrong.append("guarantee.assumptions")
+    yield from (f"its {name} is not what release {entry.number} was asked for in the books" for name in wrong)
+    if isinstance(record, Manifest) and record.kind == parameters["kind"]:
+        yield from _domain(entry, record, policy.privacy_id)
+
+
+def _of_release(manifest: Manifest, asked: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What a manifest says beside what was asked for, by name."""
+    settings = asked["settings"]
+    pairs: dict[str, tuple[Any, Any]] = {
+        "policy": (split_policy(manifest.policy)[0], split_policy(asked["policy"])[0]),
+        "workload": (manifest.workload, settings["workload"]),
+        "sample_seed": (manifest.sample_seed, settings["sample_seed"]),
+    }
+    if manifest.output is not None and settings["rows"] is not None:
+        pairs["output.rows"] = (manifest.output.rows, settings["rows"])
+    return pairs
+
+
+def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, asked: dict[str, Any]) -> bool:
+    learnt, rules = asked["settings"]["domain"] is None, bool(manifest.domain.get("rules"))
+    return manifest.guarantee.assumptions in possible(policy, learnt=learnt, ledger=True, rules=rules)
+
+
+def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterator[str]:
+    """Where the attributes are not those that were declared; what was learnt is not in the books."""
+    if entry.parameters["settings"]["domain"] is None:
+        return
+    release = f"release {entry.number}"
+    declared = _attributes(entry.parameters["settings"]["domain"])
+    try:
+        here = _attributes(manifest.domain)
+        rules = [_rules(domain, here) for domain in (manifest.domain, entry.parameters["settings"]["domain"])]
+    except (ValueError, FmwemError):
+        yield "its domain is none"
+        return
+    columns = entry.parameters["settings"]["columns"]
+    chosen = set(declared if columns is None else columns) - {privacy_id}
+    if set(here) != chosen:
+        yield f"its domain is not of the columns that {release} was asked for in the books"
+    for name in here:
+        if name in declared and here[name] != declared[name]:
+            yield f"its domain of {name!r} is not what was declared for {release} in the books"
+    if rules[0] != rules[1]:
+        yield f"its rules are not what was declared for {release} in the books"
+    if [(a.name, a.type, a.domain) for a in manifest.attributes] != [
+        (name, field.get("type"), "declared") for name, field in here.items()
+    ]:
+        yield "its attributes are not those of its domain"
+
+
+def _rules(domain: dict[str, Any], names: Collection[str]) -> list[dict[str, Any]]:
+    """What the rules of a domain say of these columns."""
+    left = [rule.among(names) for rule in rules_of(domain.get("rules", []))]
+    return [written(rule) for rule in left if rule is not None]
+
+
+def _attributes(domain: Any) -> dict[str, dict[str, Any]]:
+    """The fields of a domain by name. Whatever a domain that is handed in says of itself, it is declared."""
+    fields = domain.get("fields") if isinstance(domain, dict) else None
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        raise ValueError("domain")
+    by_name = {
+        str(field.get("name")): {key: value for key, value in field.items() if key != "learnt"}
+        for field in fields
+    }
+    if len(by_name) < len(fields):
+        raise ValueError("domain")
+    return by_name

@@ -1,0 +1,1 @@
+"""The model file: what a release needs to draw and answer again, all of it public."""

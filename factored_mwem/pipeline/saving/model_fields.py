@@ -1,0 +1,290 @@
+"""What a model file holds, and whether its parts fit together: a header in JSON and arrays of one dimension.
+
+The parts may be a stranger's: whatever of them the program follows later is checked here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels, View
+from factored_mwem.errors import ResourceError
+from factored_mwem.mechanisms.limits import memory_limit
+from factored_mwem.mechanisms.registry import ENGINES
+from factored_mwem.mechanisms.sweep import MAX_CORRECTED
+from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.forest import Component, Forest
+from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.privacy.residuals import Residuals, over_subsets
+from factored_mwem.privacy.session import Measurement, NoiseScale
+from factored_mwem.tables.codes.codec import check_type
+from factored_mwem.tables.codes.decode import own_type
+from factored_mwem.tables.codes.derive import check_rules
+from factored_mwem.workload.workload import Workload
+
+VERSION = 1
+"""Of what is written, and of what is read: any other is refused."""
+MAX_BYTES = 2**30
+"""Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are
+less. For what drawing rows lays out besides, the limit is that of a release, half of the machine's memory.
+"""
+MAX_HEADER_BYTES = 2**25
+"""Of JSON, whose objects take up to thirty times as much memory."""
+MIN_SCALE, MAX_SCALE = 1e-12, 1e18
+"""Of noise, in records: no promise that can be made asks for other ones, and squares of these are finite."""
+MAX_PAIRS = 2**24
+"""Cliques of a tree times its variables: paths between them are tabled."""
+MIN_DELTA = Fraction(1, 10**250)
+MAX_DELTA_BITS = 1100
+"""Of a delta's denominator, a power of two as of every float; others would have sums without end."""
+_DELTA = re.compile(r"\d{1,340}(/[1-9]\d{0,339})?")
+
+Read = Callable[[str, type["np.number[Any]"]], np.ndarray]
+"""Gives an array by its name and type; ValueError or KeyError if there is none such."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """A model, the noisy measurements behind it and the manifest; `rows` and `seed` of its own table."""
+
+    domain: Domain
+    model: Forest
+    schema: pa.Schema
+    measurements: list[Measurement]
+    residuals: Sequence[Residuals]
+    manifest: Manifest
+    rows: int
+    seed: int
+
+
+Kind = TypeVar("Kind", bound=Contents)
+
+
+def check_size(path: Path, declared: int, header: int) -> None:
+    """Raises ResourceError if the bytes of all arrays, or of the header, are more than a model may hold."""
+    if declared > MAX_BYTES or header > MAX_HEADER_BYTES:
+        raise ResourceError(
+            f"{path} declares {declared / 1e6:,.0f} MB of arrays, more than a model of up to "
+            f"{MAX_BYTES / 1e6:,.0f} MB may hold"
+        )
+
+
+def taken_apart(made: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a model file."""
+    levels = made.model.levels
+    coarser = range(len(levels.shape), len(levels))
+    header = {
+        "fmwem_model": VERSION,
+        "domain": made.domain.to_dict(),
+        "total": made.model.total,
+        "rows": made.rows,
+        "seed": made.seed,
+        "levels": [int(levels.attribute[v]) for v in coarser],
+        "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in made.model.components],
+        "measurements": [
+            {"positions": list(m.positions), "scale": m.scale.value, "composition": m.scale.composition}
+            for m in made.measurements
+        ],
+        "residuals": [
+            {"order": r.order, "scale": r.scale.value, "composition": r.scale.composition}
+            for r in made.residuals
+        ],
+        "manifest": made.manifest.model_dump(mode="json"),
+    }
+    arrays = {f"beliefs_{i}": part.beliefs.cliques for i, part in enumerate(made.model.components)}
+    arrays |= {f"level_{v}": levels.groups[v] for v in coarser}
+    arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(made.measurements)}
+    for i, r in enumerate(made.residuals):
+        arrays |= {f"residual_weights_{i}": r.weights, f"residual_noisy_{i}": r.noisy}
+    return header, arrays | {"schema": np.frombuffer(made.schema.serialize(), dtype=np.uint8)}
+
+
+def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
+    """What the parts stand for; ValueError, or what else `BROKEN` lists, where they do not fit together."""
+    whole = Domain.from_dict(header["domain"])
+    domain = whole.modelled
+    levels = _levels(domain, header["levels"], read)
+    parts = [
+        _component(levels, tree, read(f"beliefs_{i}", np.float64)) for i, tree in enumerate(header["trees"])
+    ]
+    total, rows, seed = float(header["total"]), int(header["rows"]), int(header["seed"])
+    if not (1.0 <= total < 1e15 and 0 <= rows <= 1e12 and 0 <= seed < 2**64):
+        raise ValueError("a number is out of range")
+    if sorted(a for part in parts for a in part.attributes) != list(range(len(domain))):
+        raise ValueError("trees do not cover the domain")
+    measurements = [
+        _measurement(levels, m, read(f"noisy_{i}", np.int64)) for i, m in enumerate(header["measurements"])
+    ]
+    model = Forest(levels, parts, total)
+    if any(len(m.positions) > MAX_CORRECTED and not model.holds(m.positions) for m in measurements):
+        raise ValueError("a measurement that lies in no tree, of more attributes than a sweep has")
+    model.correct(measurements)
+    return kind(
+        domain=whole,
+        model=model,
+        schema=_schema(whole, read("schema", np.uint8)),
+        measurements=measurements,
+        residuals=[
+            _residuals(
+                domain, r, read(f"residual_weights_{i}", np.int64), read(f"residual_noisy_{i}", np.int64)
+            )
+            for i, r in enumerate(header["residuals"])
+        ],
+        manifest=sound_manifest(whole, header["manifest"]),
+        rows=rows,
+        seed=seed,
+    )
+
+
+def _levels(domain: Domain, attributes: Sequence[int], read: Read) -> Levels:
+    """The coarser levels, each a numbering of the groups of the one before it."""
+    coarser: list[list[np.ndarray]] = [[] for _ in domain]
+    if list(attributes) != sorted(attributes) or any(
+        type(a) is not int or not 0 <= a < len(domain) for a in attributes
+    ):
+        raise ValueError("levels of no attribute")
+    for i, a in enumerate(attributes):
+        group, size = read(f"level_{len(domain) + i}", np.int64), domain.shape[a]
+        if len(group) != size or group.min() < 0 or group.max() >= size or not np.bincount(group).all():
+            raise ValueError("a level does not fit its attribute")
+        finer = coarser[a][-1] if coarser[a] else group
+        of_finer = np.zeros(int(finer.max()) + 1, dtype=np.int64)
+        of_finer[finer] = group
+        if (of_finer[finer] != group).any():
+            raise ValueError("a level does not lie within a coarser one")
+        coarser[a].append(group)
+    return Levels.of(domain.shape, coarser)
+
+
+def _component(levels: Levels, tree: dict[str, Any], beliefs: np.ndarray) -> Component:
+    """One tree; raises ValueError if the file's parts do not fit together."""
+    if not 0 < len(tree["cliques"]) <= len(levels):
+        raise ValueError("a tree is damaged")
+    cliques = tuple(_view(levels, clique) for clique in tree["cliques"])
+    edges = tuple(
+        (int(child), int(parent), _view(levels, separator)) for child, parent, separator in tree["edges"]
+    )
+    if [child for child, _, _ in edges] != list(range(1, len(cliques))):
+        raise ValueError("a tree is damaged")
+    component = CliqueTree(levels, cliques, edges)
+    if any(
+        not 0 <= p < c or not (component.fixes(c, s) and component.fixes(p, s)) for c, p, s in edges
+    ) or len(beliefs) != sum(component.cells):
+        raise ValueError("a tree is damaged")
+    if not {*component.attributes} <= {v for clique in cliques for v in clique} or not _hangs_together(
+        levels, component
+    ):
+        raise ValueError("a tree lacks a variable, or has it in two places")
+    codes = sum(int(levels.sizes[v]) for a in component.attributes for v in levels.chains[a])
+    if (
+        len(cliques) * len(levels) > MAX_PAIRS
+        or 8 * codes * sum(levels.cells(s) for _, _, s in edges) > memory_limit()
+    ):
+        raise ResourceError("drawing rows from this model may take more than half of the machine's memory")
+    ends = np.cumsum([0, *component.cells])
+    masses = [beliefs[a:b].sum() for a, b in itertools.pairwise(ends)]
+    if not (beliefs >= 0).all() or not np.allclose(masses, 1.0, rtol=1e-6):
+        raise ValueError("a tree's tables are no distribution")
+    return Component.of(component, beliefs)
+
+
+def _view(levels: Levels, variables: Sequence[Any]) -> View:
+    """Variables of different attributes, in their order; raises ValueError if they are not."""
+    view = tuple(int(v) for v in variables)
+    if not view or min(view) < 0 or max(view) >= len(levels):
+        raise ValueError("an unknown variable")
+    if any(levels.attribute[u] >= levels.attribute[v] for u, v in itertools.pairwise(view)):
+        raise ValueError("variables out of order")
+    return view
+
+
+def _hangs_together(levels: Levels, tree: CliqueTree) -> bool:
+    """Whether each clique shares with those before it nothing but what its separator says."""
+    seen = {int(levels.attribute[v]) for v in tree.cliques[0]}
+    for child, _, separator in tree.edges:
+        own = {int(levels.attribute[v]) for v in tree.cliques[child]}
+        if own & seen != {int(levels.attribute[v]) for v in separator}:
+            return False
+        seen |= own
+    return True
+
+
+def _schema(domain: Domain, content: np.ndarray) -> pa.Schema:
+    """The types that rows come back in: names and nulls are the domain's, and nothing else is the file's."""
+    read = pa.ipc.read_schema(pa.py_buffer(content))
+    if tuple(read.names) != domain.names:
+        raise ValueError("columns of another table")
+    for attribute, kind in zip(domain, read.types, strict=True):
+        if kind != own_type(attribute):
+            check_type(attribute, kind)
+    schema = pa.schema(
+        [pa.field(a.name, kind, nullable=a.nullable) for a, kind in zip(domain, read.types, strict=True)]
+    )
+    check_rules(domain, schema)
+    return schema
+
+
+def _measurement(levels: Levels, facts: dict[str, Any], noisy: np.ndarray) -> Measurement:
+    view = _view(levels, facts["positions"]) if facts["positions"] else ()
+    if len(noisy) != levels.cells(view):
+        raise ValueError("a measurement of another marginal")
+    return Measurement(view, noisy, _scale(facts))
+
+
+def _residuals(domain: Domain, facts: dict[str, Any], weights: np.ndarray, noisy: np.ndarray) -> Residuals:
+    wide = sum(size > 1 for size in domain.shape)  # where none is, the total alone was measured: order 0
+    if not min(wide, 1) <= facts["order"] <= len(domain) or len(weights) != 2**wide:
+        raise ValueError("residuals of another domain")
+    answers = over_subsets([1 if size == 2 else size for size in domain.shape if size > 1])
+    measured = (weights > 0) & (np.bitwise_count(np.arange(len(weights))) <= facts["order"])
+    if answers[measured].sum() != len(noisy):
+        raise ValueError("not as many residuals as their weights say")
+    return Residuals(int(facts["order"]), weights, noisy, _scale(facts))
+
+
+def _scale(facts: dict[str, Any]) -> NoiseScale:
+    if not MIN_SCALE <= float(facts["scale"]) <= MAX_SCALE:
+        raise ValueError("noise of no scale")
+    return NoiseScale(float(facts["scale"]), Composition(facts["composition"]))
+
+
+def sound_manifest(domain: Domain, facts: Any) -> Manifest:
+    """The statement, where its price and the marginals that rows are refined towards can be had."""
+    manifest = Manifest.model_validate(facts)
+    manifest.model_dump_json()  # ValueError for half of a surrogate pair
+    if not all(_DELTA.fullmatch(charge.delta) for charge in manifest.ledger):
+        raise ValueError("a fraction that takes for ever to read")
+    g, deltas = manifest.guarantee, [Fraction(charge.delta) for charge in manifest.ledger]
+    if any(
+        d.denominator & (d.denominator - 1) or d.denominator.bit_length() > MAX_DELTA_BITS for d in deltas
+    ):
+        raise ValueError("a fraction that is no float")
+    spent = sum(deltas)
+    Neighbours(g.neighbours)
+    if (g.delta != 0) != (g.composition is Composition.ZCDP) or (
+        g.delta and not MIN_DELTA < Fraction(g.delta) - spent < 1
+    ):
+        raise ValueError("a promise that cannot be")
+    if not math.isfinite(manifest.recompute()):
+        raise ValueError("no price")
+    limit = manifest.policy["max_memory"]
+    if manifest.policy["engine"] not in ENGINES or not (limit is None or float(limit) > 0):
+        raise ValueError("a manifest of another program")
+    workload = Workload.from_dict(manifest.workload)
+    workload.check(domain.names)
+    for request in workload.asked:
+        request.spans(domain)
+    return manifest

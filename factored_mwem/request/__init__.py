@@ -1,0 +1,1 @@
+"""What is asked of a release, and at what price."""

@@ -1,0 +1,204 @@
+"""Policy: what is asked of a release beside its workload: promise, acceptance, and the mechanism's ways."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self, Unpack
+
+from pydantic import ByteSize, Field, StrictInt, model_validator
+
+from factored_mwem.errors import InputError
+from factored_mwem.request.promise import Books, Chosen, Terms, TermsChoices
+
+DEFAULT_MAX_ROWS = 10**8
+"""Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
+BEARABLE = ("max_cells", "max_memory")
+"""Fields that say what a machine can bear: another attempt of a run may have others."""
+_FORM = re.compile(
+    r"\s*(?:mean([1-9][0-9]?)|(worst)|column\s+(\S(?:.*\S)?))\s*<=\s*([0-9.eE+-]+)\s*", re.DOTALL
+)
+HOW = "write mean1, mean2, ..., worst or column NAME, then <= and a number above 0 and below 2"
+"""What a person who wrote something else is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What experiments have set in the tree engine. The same for all tables and budgets.
+
+    `cells` of all trees, and at most `cells_a_signal` for each unit of the problem's scale (see `signal`);
+    `rounds_each` for each attribute that the budget is first divided into, at most `most_rounds`; `groups` of
+    about equal mass in the coarser levels, `rare` standard deviations of noise below which codes are merged;
+    `finest`: views have at most as many cells as make their noise in the first rounds this share of the
+    largest error there can be.
+    """
+
+    cells: int = 2**19
+    cells_a_signal: float = 32.0
+    rounds_each: float = 4.0
+    most_rounds: int = 200
+    groups: tuple[int, ...] = (32, 8)
+    rare: float = 2.0
+    finest: float = 1.0
+
+
+TUNED = Tuning()
+
+
+class Choices(TermsChoices, total=False):
+    """The fields of a policy as keyword arguments: a type checker sees a misspelt one."""
+
+    certificate: float | None
+    accept: Sequence[str]
+    tries: int
+    rounds: int | Literal["adaptive"] | None
+    engine: Literal["tree", "mwem"]
+    max_cells: int | None
+    max_memory: int | str | None
+    time_budget: float | None
+    domain_budget: float
+    drop_unique: bool
+    initial: Literal["one-way", "histogram", "none"]
+    initial_share: float | None
+    select_share: float
+    replay: bool
+    components: Literal["grow", "one"]
+    iterate: Literal["last", "average"]
+
+
+class BookedChoices(Choices, Books, total=False):
+    """The fields of a policy, and where the cost is entered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """An error of the released rows is at most `most`: the mean over the marginals of `order` attributes,
+    that of one `column`, or the worst of all. It is met where the certificate's upper bound is no larger.
+    """
+
+    text: str
+    what: Literal["mean", "column", "worst"]
+    order: int
+    column: str | None
+    most: float
+
+    @classmethod
+    def parse(cls, text: str) -> Criterion:
+        """What `mean3 <= 0.15`, `worst <= .8` or `column age <= .05` asks; else a ValueError."""
+        found = _FORM.fullmatch(text)
+        try:
+            most = float(found[4]) if found else 0.0
+        except ValueError:
+            most = 0.0
+        if found is None or not 0 < most < 2:
+            raise ValueError(f"--accept {text[:80]!r}: {HOW}")
+        order, worst, column, _ = found.groups()
+        if column is not None:
+            return cls(text, "column", 1, column, most)
+        return cls(text, "worst" if worst else "mean", int(order or 0), None, most)
+
+
+class Acceptance(Chosen):
+    """What must be true of the released rows.
+
+    `certificate`: the share of the budget that measures the error of the released rows. `accept`: what those
+    errors must be, such as "mean3 <= 0.15", for there to be a release; up to `tries` are made, each with an
+    equal part of the budget, and the first that will do is released.
+    """
+
+    certificate: float | None = Field(default=None, gt=0, le=0.5)
+    accept: tuple[str, ...] = Field(default=(), max_length=1000)
+    tries: StrictInt = Field(default=1, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _measures_what_it_accepts(self) -> Self:
+        _ = self.criteria
+        if self.accept and self.certificate is None:
+            raise ValueError(
+                "accept needs a certificate, which measures what is accepted: give certificate=0.03"
+            )
+        if self.tries > 1 and not self.accept:
+            raise ValueError(f"tries={self.tries}: without accept the first try would do; give accept, too")
+        return self
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """What the certificate must say for there to be a release."""
+        return tuple(map(Criterion.parse, self.accept))
+
+
+class Policy(Acceptance, Terms):
+    """The privacy promise, how the table is written, what is accepted, and how the mechanism works.
+
+    `engine="tree"` is the product's own: clique trees, levels, annealed rounds. `engine="mwem"` is the
+    paper's algorithm on dense components, and what follows is for it alone: `iterate` last or average;
+    `replay` or a single step a round; `initial` a noisy histogram of every starting component ("histogram"),
+    noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in
+    one component, as the paper's sections 2 and 3 do.
+
+    >>> from factored_mwem import Policy
+    >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
+    Policy(epsilon=0.5, delta=1e-06, contributions=3)
+    """
+
+    rounds: StrictInt | Literal["adaptive"] | None = None
+    engine: Literal["tree", "mwem"] = "tree"
+    max_cells: int | None = Field(default=None, ge=1, le=2**40)
+    max_memory: ByteSize | None = Field(default=None, ge=1)
+    time_budget: float | None = Field(default=None, gt=0, le=1e9)
+    domain_budget: float = Field(default=0.5, gt=0, lt=1)
+    drop_unique: bool = False
+    initial: Literal["one-way", "histogram", "none"] = "one-way"
+    initial_share: float | None = Field(default=None, gt=0, lt=1)
+    select_share: float = Field(default=0.1, gt=0, lt=1)
+    replay: bool = True
+    components: Literal["grow", "one"] = "grow"
+    iterate: Literal["last", "average"] = "last"
+
+    @classmethod
+    def of(cls, **choices: Unpack[Choices]) -> Policy:
+        """A policy from keyword arguments; raises InputError in one line if a value does not fit."""
+        return cls.made(choices)
+
+    @model_validator(mode="after")
+    def _fits_its_engine(self) -> Self:
+        if isinstance(self.rounds, int) and self.rounds < 1:
+            raise ValueError(f"rounds={self.rounds}: at least one, or 'adaptive'")
+        if self.engine == "mwem" and (self.max_memory or self.time_budget):
+            raise ValueError(
+                "max_memory and time_budget need engine='tree'; with engine='mwem' set max_cells and rounds"
+            )
+        if self.engine == "tree":
+            for name in ("initial", "replay", "components", "iterate"):
+                if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name}={value!r} needs engine='mwem'")
+            if self.rounds == "adaptive":
+                raise ValueError(
+                    "rounds='adaptive' needs engine='mwem'; engine='tree' adapts its rounds unless their "
+                    "number is given"
+                )
+        if self.iterate == "average" and self.components != "one":
+            raise ValueError(
+                "iterate='average' needs components='one': an average of products is not a product"
+            )
+        return self
+
+    @property
+    def cells(self) -> int:
+        """Most cells of all trees together, or of one dense component."""
+        return self.max_cells or (TUNED.cells if self.engine == "tree" else 2**20)
+
+    @property
+    def uncertified(self) -> Policy:
+        """The policy itself, for outputs without rows. Raises InputError if it asks for a certificate."""
+        if self.certificate is not None:
+            raise InputError("a certificate is of released rows, and there are none here; leave it out")
+        return self
+
+
+def split_policy(policy: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(fields of a policy in JSON that no attempt of a run may change, those that one may), of any file."""
+    fields = policy if isinstance(policy, dict) else {}
+    lasting = {name: value for name, value in fields.items() if name not in BEARABLE}
+    return lasting, {name: fields.get(name) for name in BEARABLE}

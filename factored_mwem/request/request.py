@@ -1,0 +1,112 @@
+"""Request: what is asked of a release, checked by public facts; only names and types are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Unpack
+
+from factored_mwem.accounting.accountant import Budget
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError, shown
+from factored_mwem.request.policy import Choices, Policy
+from factored_mwem.request.promise import Books
+from factored_mwem.request.table import PrivateTable
+from factored_mwem.workload.workload import Workload
+
+NUMBERS = ("rows", "sample_seed")
+
+
+class Options(Choices, total=False):
+    """What a request may say as keyword arguments: its own options, and the fields of a policy. `spill`: a
+    folder for what memory does not hold of the rows.
+    """
+
+    domain: Domain | dict[str, Any] | str | Path | None
+    columns: Sequence[str] | None
+    rows: int | None
+    sample_seed: int | None
+    spill: str | Path | None
+
+
+class BookedOptions(Options, Books, total=False):
+    """What a release may be given, and where its cost is entered."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Request(PrivateTable):
+    """A private table, what must come out right, and at what price."""
+
+    promise: Policy
+    workload: Workload
+    rows: int | None
+    sample_seed: int | None
+
+    @classmethod
+    def of(
+        cls, table: Any, workload: Workload | int, policy: Policy | None = None, **options: Unpack[Options]
+    ) -> Request:
+        """Raises InputError for what a typed caller could not have passed: better now than after the budget
+        is spent. Options that are not the request's own are the policy's, if none is given.
+        """
+        choices: dict[str, Any] = dict(options)
+        own = {name: choices.pop(name, None) for name in ("domain", "columns", "spill")}
+        numbers = {name: choices.pop(name, None) for name in NUMBERS}
+        if isinstance(workload, Integral) and not isinstance(workload, bool):
+            workload = Workload.marginals(int(workload))
+        if not isinstance(workload, Workload) or workload == Workload():
+            raise InputError(
+                f"workload={shown(workload)}: must be a Workload, or the order K of all K-way marginals"
+            )
+        if policy is not None and not isinstance(policy, Policy):
+            raise InputError(f"policy={shown(policy)}: must be a Policy, for example Policy.of(epsilon=1.0)")
+        for name, value in numbers.items():
+            whole = isinstance(value, Integral) and not isinstance(value, bool)
+            if value is not None and (not whole or value < 0):
+                raise InputError(f"{name}={shown(value)}: must be a whole number, 0 or more")
+            numbers[name] = None if value is None else int(value)
+        return cls.open(table, Policy.given(policy, choices), workload=workload, **own, **numbers)
+
+    def __repr__(self) -> str:
+        more = f"rows={self.rows}, sample_seed={self.sample_seed}"
+        return f"{PrivateTable.__repr__(self).removesuffix(')')}, {self.workload!r}, {more})"
+
+    @property
+    def policy(self) -> Policy:
+        return self.promise
+
+    @property
+    def budget(self) -> Budget:
+        return self.policy.budget(learn_domain=self.declared is None)
+
+    @property
+    def certifying(self) -> Fraction:
+        """What all certificates may spend together."""
+        return self.budget.amount * Fraction(self.policy.certificate or 0)
+
+    @property
+    def fitting_all(self) -> Budget:
+        """What the certificates leave of the budget; all, if there are none."""
+        return self.budget.part(self.budget.amount - self.certifying)
+
+    @property
+    def fitting(self) -> Budget:
+        """An equal part of that for each try."""
+        return self.budget.part((self.budget.amount - self.certifying) / self.policy.tries)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that decides what is released, but for the rows and the policy: public facts, as JSON."""
+        facts = {
+            "workload": self.workload.to_dict(),
+            "domain": self.declared.to_dict() if self.declared is not None else None,
+            "schema": [[field.name, str(field.type)] for field in self.private.schema],
+            "columns": self.columns,
+            "rows": self.rows,
+            "sample_seed": self.sample_seed,
+        }
+        return json.loads(json.dumps(facts))

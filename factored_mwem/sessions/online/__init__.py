@@ -1,0 +1,17 @@
+"""Answers to queries asked one by one: a hypothesis answers what it knows well enough, the rest is measured.
+
+    constructions       hypotheses that are updated, and how often that can happen: multiplicative
+                        weights, Frieze and Kannan's, the median mechanism's; a check of update sequences
+    factored            multiplicative weights, and all that was measured, on the clique trees of a release
+    mechanism           tests and measurements over any construction and any sealed answers, and which of the
+                        two; their `prices`
+    asking              `ask`: a session of questions about a private table; `session` while it lasts
+    offline             the IC mechanism: all queries known beforehand
+    algorithm1          the paper's own, with its constants: for replays on public tables
+
+Source: Gupta, Roth, Ullman 2011; Roth 2011, lecture 9.
+"""
+
+from factored_mwem.sessions.online.constructions import Checked, Construction, Update, check
+
+__all__ = ["Checked", "Construction", "Update", "check"]

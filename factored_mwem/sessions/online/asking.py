@@ -1,0 +1,203 @@
+"""Asking: questions about a private table, answered by a model where it will do, else measured."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Unpack
+
+from factored_mwem.accounting.accountant import additive, price
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
+from factored_mwem.ledger.run import Booking, Run
+from factored_mwem.mechanisms.limits import Machine
+from factored_mwem.mechanisms.plan import Scope
+from factored_mwem.mechanisms.result import first_total
+from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.spending import Spending, Spent
+from factored_mwem.privacy.other.cuts import PrivateQuestions
+from factored_mwem.request.policy import BookedChoices, Choices, Policy
+from factored_mwem.request.table import PrivateTable
+from factored_mwem.sessions.online.factored import MAX_CELLS, Factored
+from factored_mwem.sessions.online.mechanism import Online
+from factored_mwem.sessions.online.prices import Prices
+from factored_mwem.sessions.online.session import Asking
+from factored_mwem.tables.codes.codec import fit_columns
+
+ALPHA, BETA = 0.01, 0.001
+COUNT_SHARE = Fraction(1, 50)
+"""Of the budget: counting the records, if there is no model that knows about how many there are."""
+COUNT_NOISE = 50.0
+"""Scale, in records, beyond which no less noise is wanted there."""
+
+
+@contextlib.contextmanager
+def ask(
+    table: Any,
+    model: str | Path | Release | None = None,
+    policy: Policy | None = None,
+    *,
+    domain: Domain | dict[str, Any] | str | Path | None = None,
+    alpha: float = ALPHA,
+    beta: float = BETA,
+    **choices: Unpack[BookedChoices],
+) -> Iterator[Asking]:
+    """A session of questions about a private `table`, within the policy's budget.
+
+    Each answer is within `alpha`, a share of the records, of the truth with probability 1 - `beta`: from the
+    model of a release (a file, or a Release), if a private test finds it near enough, else measured, which
+    improves the model. Without `model` the session begins with the `domain` alone. With `ledger` the whole
+    budget is reserved before the first noise, and only what was spent stays entered at the end; the same
+    `run_id` resumes a session that died. `choices` are fields of Policy.
+
+    Raises, before anything is spent wherever public facts are enough to know it:
+        InputError: the table or the model cannot be read, or an argument is wrong or does not fit them.
+        BudgetExceeded: the ledger has no room for the whole budget.
+        ResourceError: there is too little memory or disk, or the model has too many cells.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import ask, release
+    >>> people = pa.table({"age": [31, 45, 31, 62] * 2500, "sex": ["F", "M", "M", "F"] * 2500})
+    >>> public = {"fields": [{"name": "sex", "categories": ["F", "M"]},
+    ...     {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}]}
+    >>> made = release(people, 2, domain=public, epsilon=1.0)
+    >>> with ask(people, made, alpha=0.02, epsilon=0.5) as session:
+    ...     told = session.answer("count where age >= 40 and sex = M")
+    >>> abs(told.value - 2500) <= told.bound <= 210
+    True
+    """
+    given: dict[str, Any] = dict(choices)
+    booking = Booking.of(given)
+    request = AskRequest.of(table, model, policy, domain=domain, alpha=alpha, beta=beta, **given)
+    with request.spending.booked(booking) as run:
+        with asked(request, run, resumable=booking.run_id is not None) as session:
+            yield session
+        run.finish()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class AskRequest(PrivateTable):
+    """A private table, what is known of it at the beginning, and how near the truth answers must be."""
+
+    promise: Policy
+    made: Release | None
+    alpha: float
+    beta: float
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        model: str | Path | Release | None,
+        policy: Policy | None = None,
+        *,
+        domain: Domain | dict[str, Any] | str | Path | None = None,
+        columns: Sequence[str] | None = None,
+        alpha: float = ALPHA,
+        beta: float = BETA,
+        **choices: Unpack[Choices],
+    ) -> AskRequest:
+        """As `ask`; `columns`: of the `domain`. Raises InputError, ResourceError by public facts."""
+        if not (isinstance(alpha, float | int) and 0 < alpha < 1):
+            raise InputError(f"alpha={alpha!r}: must be a share of the records between 0 and 1, such as 0.01")
+        made = Release.load(model) if isinstance(model, str | Path) else model
+        if (made is None) == (domain is None):
+            raise InputError("a session begins with --model, or else with --domain, and not with both")
+        if made is not None and columns is not None:
+            raise InputError(
+                "--columns is for a session without --model: a model says which columns it knows"
+            )
+        promise = Policy.given(policy, choices).uncertified
+        domain = made.domain if made is not None else domain
+        request = cls.open(table, promise, domain=domain, columns=columns, made=made, alpha=alpha, beta=beta)
+        _ = request.scope  # which refuses columns that are not those of the domain
+        records = made.model.total if made is not None else math.inf
+        Prices(alpha * records, beta, request.spending.budget.composition)
+        return request
+
+    @property
+    def scope(self) -> Scope:
+        """What is known of the table; raises InputError if its columns are not those of the domain."""
+        assert self.declared is not None
+        names = self.columns if self.columns is not None else self.declared.names
+        names = [name for name in names if name != self.promise.privacy_id]
+        scope = Scope.of(replace(self, columns=names), Machine.of(self.promise))
+        assert scope.domain is not None
+        domain, _ = fit_columns(scope.domain, scope.visible, scope.columns)
+        scope.visible.check_domain(domain.modelled)
+        return replace(scope, domain=domain)
+
+    @property
+    def domain(self) -> Domain:
+        """What may be asked about."""
+        domain = self.made.domain if self.made is not None else self.scope.domain
+        assert domain is not None
+        return domain
+
+    @property
+    def spending(self) -> Spending:
+        """The request as the ledger enters it."""
+        settings = {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "domain": self.domain.to_dict(),
+            "model": _digest(self.made) if self.made is not None else None,
+        }
+        return Spending("ask", self.promise, settings, self.fingerprint)
+
+
+@contextlib.contextmanager
+def asked(request: AskRequest, run: Run, *, resumable: bool) -> Iterator[Asking]:
+    """A session within a run. Where it fails and is not `resumable`, the books hear what was spent; else what
+    is left of its budget is kept for going on. The caller calls `run.finish`.
+    """
+    spent, scope = request.spending.begin(run), request.scope
+    session = replace(spent.session, spill=scope.spill)
+    session = session.encode(request.domain.modelled, request.bounded())
+    try:
+        begun = _begun(request, replace(spent, session=session), scope)
+        begun.replay()
+        yield begun
+    except BaseException:
+        if not resumable:
+            with contextlib.suppress(AssertionError):  # stopped between a charge and its draw
+                spent.drawn()
+        raise
+    spent.drawn()
+
+
+def _begun(request: AskRequest, spent: Spent, scope: Scope) -> Asking:
+    """The session with its model; where there was none, the records are counted first."""
+    session, domain, made = spent.session, request.domain, request.made
+    alpha, beta = request.alpha, request.beta
+    sealed = PrivateQuestions.of(session.rows)
+    composition = session.composition
+    if made is not None:
+        total = float(made.model.total)
+        prices = Prices(alpha * total, beta, composition)
+        model = Factored(made.model, prices.alpha, max_cells=max(MAX_CELLS, made.model.cells))
+    else:
+        enough = price(additive(composition), scale=COUNT_NOISE, sensitivity=session.unit.contributions)
+        cost = min(session.accountant.budget.amount * COUNT_SHARE, enough)
+        total = (
+            first_total(session).records
+            if session.unit.total_is_public
+            else max(1.0, float(session.measure(session.rows, (), cost=cost).noisy[0]))
+        )
+        prices = Prices(alpha * total, beta, composition)
+        model = Factored.uniform(domain.modelled.shape, total, prices.alpha)
+    known = spent.rests_on(request, rules=bool(scope.domain and scope.domain.rules))
+    return Asking(domain, model, made, known, spent, Online(session, prices), sealed)
+
+
+def _digest(made: Release) -> str:
+    """Of the model's numbers, so that a session goes on from the model it began with."""
+    digest = hashlib.sha256()
+    for part in made.model.components:
+        digest.update(part.beliefs.cliques.tobytes())
+    return digest.hexdigest()

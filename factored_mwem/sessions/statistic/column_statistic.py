@@ -1,0 +1,253 @@
+"""A single statistic of a private table, under differential privacy, on one screen.
+
+Median, quantiles, minimum and maximum by smooth sensitivity; count, mean and variance by global
+sensitivity. The source of both: Nissim, Raskhodnikova, Smith 2007, and Dwork, McSherry, Nissim, Smith 2006.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal, Unpack
+
+import numpy as np
+
+from factored_mwem.accounting.admissible import Shape
+from factored_mwem.accounting.conversion import float_down
+from factored_mwem.errors import InputError
+from factored_mwem.ledger.run import Booking, Run
+from factored_mwem.pipeline.record.assumptions import Assumption
+from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.pipeline.spending import Spending
+from factored_mwem.privacy.other.column import GRAINS, Moment, PrivateColumn, Rank
+from factored_mwem.privacy.other.order import steps_of
+from factored_mwem.privacy.other.smooth import constants, measure_smooth
+from factored_mwem.privacy.session import Eligible, Session
+from factored_mwem.request.promise import BookedTerms, Terms, TermsChoices
+from factored_mwem.request.table import PrivateTable
+from factored_mwem.sessions.statistic.grid import Grid, check_numbers
+from factored_mwem.sessions.statistic.question import RANKED, Question, What
+
+COUNT_SHARE = Fraction(1, 4)
+"""Of the budget, for the number of rows, where a quantile's rank, a mean or a variance needs it."""
+MOST_STEPS = 2**26
+"""Ranks on either side that a smooth bound may have to look at: half a gigabyte."""
+SURE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """What is released: all of it may be published.
+
+    `error`: half of an interval that holds the true value (of values brought to within the bounds) with
+    probability `SURE` at least, for noise and for rounding to the grid; None if the noise depends on the
+    table, which says nothing about itself.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import statistic
+    >>> people = pa.table({"age": [31, 45, 62] * 500})
+    >>> found = statistic(people, "age", "mean", lower=0, upper=120, epsilon=0.5)
+    >>> abs(found.value - 46) <= 10 * found.error, found.statement.guarantee.epsilon
+    (True, 0.5)
+    """
+
+    value: float
+    error: float | None
+    question: Question
+    statement: Statement
+
+    @property
+    def step(self) -> float:
+        """The distance between values of the grid, in the column's unit; values were rounded to it."""
+        return self.question.grid.step
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """One line for scripts."""
+        promise = self.statement.guarantee
+        return {
+            "what": self.question.what,
+            "column": self.question.column,
+            **({"at": self.question.at} if self.question.what == "quantile" else {}),
+            "value": self.value,
+            "error": self.error,
+            "step": self.step,
+            "unit": promise.unit,
+            "epsilon": promise.epsilon,
+            "delta": promise.delta,
+            "spent_epsilon": promise.spent_epsilon,
+        }
+
+
+class HowMeasured(BookedTerms, total=False):
+    """The other options of a statistic, all of them public."""
+
+    at: float | None
+    grid: float | None
+    noise: Literal["cauchy", "laplace", "exponential"] | None
+    rows: int | None
+    complete: bool
+
+
+def statistic(
+    table: Any, column: str, what: What, *, lower: float, upper: float, **options: Unpack[HowMeasured]
+) -> Statistic:
+    """One statistic of a column of numbers.
+
+    Values are clipped to `lower` and `upper`, which are public. `what`: count (of rows with a
+    value), mean, variance, median, quantile (the share `at`), min or max. `options`, all of them optional:
+
+    `grid`: the step between values that are told apart, in the column's unit; without it as fine as may be,
+    which adds no noise to sums. `noise`: of medians and quantiles exponential, which chooses a value by its
+    rank, of min and max cauchy; cauchy for all of them, and with a delta laplace, by smooth sensitivity.
+    `rows`: the number of rows with a value, where that is public; else a quarter of epsilon measures it,
+    where it is needed: for mean and variance, and quantiles by smooth sensitivity. `complete`: every row
+    counts as having a value. Whom it protects and where it is entered: as of `release`, but that delta is 0
+    if none is given.
+
+    Returns: the value in the column's unit (`variance`: its square), with its 95 % error where known.
+
+    Raises, before anything is spent:
+        InputError: the table cannot be read, or an argument is wrong or does not fit it.
+        BudgetExceeded: the ledger has no room for the cost.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem.sessions.statistic import statistic
+    >>> people = pa.table({"age": list(range(20, 70)) * 40})
+    >>> found = statistic(people, "age", "median", lower=0, upper=120, epsilon=1.0)
+    >>> 0 <= found.value <= 120, found.error
+    (True, None)
+    """
+    given: dict[str, Any] = dict(options)
+    booking, grid = Booking.of(given), Grid.of(lower, upper, given.pop("grid", None))
+    how = {name: given.pop(name, None) for name in ("at", "noise", "rows", "complete")}
+    request = StatisticRequest.of(table, column, what, grid, how, **given)
+    return request.spending.made(booking, partial(make_statistic, request))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class StatisticRequest(PrivateTable):
+    """A private column, and the statistic asked for."""
+
+    question: Question
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        column: str,
+        what: Any,
+        grid: Grid,
+        how: dict[str, Any],
+        **choices: Unpack[TermsChoices],
+    ) -> StatisticRequest:
+        """Raises InputError for what is wrong by public facts. `how`: see `Question.of`."""
+        terms = Terms.given(None, choices, delta=0.0)
+        question = Question.of(column, what, grid, terms.delta, **how)
+        domain = {"fields": [grid.field(column, required=question.complete)]}
+        request = cls.open(table, terms, domain=domain, columns=[column], question=question)
+        check_numbers(request, column)
+        if isinstance(question.noise, Shape):  # too little for it is refused now, not after rows are counted
+            least = Fraction(terms.epsilon) * (1 - COUNT_SHARE) / 2
+            beta = constants(question.noise, least, Fraction(terms.delta)).beta
+            if steps_of(grid.top, beta, terms.contributions) > MOST_STEPS:
+                raise InputError(
+                    f"epsilon={terms.epsilon:g} is too little for a {what} of rows of which "
+                    f"{terms.contributions:,} are one person's: raise it, or lower --contributions"
+                )
+        return request
+
+    @property
+    def spending(self) -> Spending:
+        """The request as the ledger enters it."""
+        asked, events = self.question.settings, self.promise.delta > 0
+        return Spending("statistic", self.promise, asked, self.fingerprint, events=events)
+
+
+def make_statistic(request: StatisticRequest, run: Run) -> Statistic:
+    """Draw the statistic within a run. The caller writes the record and then calls `run.finish`."""
+    question, spent = request.question, request.spending.begin(run)
+    assert request.declared is not None
+    session = spent.session.encode(request.declared, request.bounded())  # ---- private from here ...
+    column = PrivateColumn.of(session.rows, question.grid.cells)
+    value, error = _answer(session, column, question)  # ---- ... to here
+    spent.drawn()
+    known = spent.rests_on(request)
+    if question.rows is not None:
+        public = f"that {question.rows} rows have a value is public"
+        known["values"] = Assumption(statement=public, enforced=False)
+    finite = error if error is None or math.isfinite(error) else None
+    drawn = {"value": value, "error": finite, "step": question.grid.step}
+    return Statistic(value, error, question, spent.statement(known, **drawn))
+
+
+def _answer(session: Session, column: PrivateColumn, question: Question) -> tuple[float, float | None]:
+    what, left = question.what, session.left
+    rows = session.public_total if question.complete and question.rows is None else question.rows
+    if what == "count":
+        if rows is not None:  # all neighbours share it
+            return float(rows), 0.0
+        counted = session.measure(column, Moment.COUNT, cost=left)
+        return float(counted.noisy[0]), reach(counted.scale.value, 1 - SURE)
+    if what in RANKED:
+        return _ranked(session, column, question, rows), None
+    return _moments(session, column, question, rows)
+
+
+def _count(session: Session, column: PrivateColumn) -> int:
+    return max(1, int(session.measure(column, Moment.COUNT, cost=session.left * COUNT_SHARE).noisy[0]))
+
+
+def reach(scale: float, wrong: float) -> float:
+    """What discrete Laplace noise exceeds with a probability of at most `wrong`: P(|z| >= j) = 2 e^{-j / b}
+    / (1 + e^{-1 / b}) is at most e^{-(j - 1) / b}.
+    """
+    return scale * math.log(1 / wrong) + 1
+
+
+def _ranked(session: Session, column: PrivateColumn, question: Question, rows: int | None) -> float:
+    """A value of the table by its smooth sensitivity."""
+    assert question.noise is not None
+    if not isinstance(question.noise, Shape):
+        cells, share = question.grid.cells, np.array([question.at])
+        every = Eligible(np.arange(cells), np.zeros(cells))
+        return question.grid.at(session.select(column, share, every, cost=session.left) * GRAINS)
+    if question.what in ("min", "max"):
+        which = Rank(1, from_top=question.what == "max")
+    else:
+        which = Rank(question.rank(_count(session, column) if rows is None else rows))
+    delta = session.accountant.budget.discovery_delta
+    cost = Fraction(float_down(session.left))
+    found = measure_smooth(session, column, which, cost=cost, shape=question.noise, delta=delta)
+    top = question.grid.top
+    return question.grid.at(top - found if which.from_top else found)
+
+
+def _moments(
+    session: Session, column: PrivateColumn, question: Question, rows: int | None
+) -> tuple[float, float | None]:
+    """Mean or variance: noisy sums over the number of rows, in half steps of the grid from its middle.
+
+    The error of a mean s / n with |s| <= last n is at most (e_s + |s / n| e_n) / (n - e_n) where both sums
+    are off by at most e_s and e_n; each is so with half of what may go wrong. Half a step is added for the
+    rounding of each value to the grid. The variance has no such bound here.
+    """
+    grid, last = question.grid, question.grid.cells - 1
+    wrong = (1 - SURE) / 2
+    n, off = rows, 0.0
+    if n is None:
+        counted = session.measure(column, Moment.COUNT, cost=session.left * COUNT_SHARE)
+        n, off = max(1, int(counted.noisy[0])), reach(counted.scale.value, wrong)
+    cost = session.left / (2 if question.what == "variance" else 1)
+    summed = session.measure(column, Moment.SUM, cost=cost)
+    quotient, half = int(summed.noisy[0]) / n, grid.step / 2
+    mean = min(max(quotient, -last), last)  # which is no further from the true one
+    if question.what == "mean":
+        error = (reach(summed.scale.value, wrong) + abs(quotient) * off) / (n - off) if n > off else math.inf
+        value = grid.lower + (grid.upper - grid.lower) / 2 + mean * half
+        return value, min(error * half + half, grid.upper - grid.lower)
+    squares = session.measure(column, Moment.SQUARES, cost=session.left)
+    second = (int(squares.noisy[0]) / n + last**2) / 2
+    return min(max(second - mean**2, 0.0), float(last**2)) * half**2, None

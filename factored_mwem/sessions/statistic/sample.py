@@ -1,0 +1,149 @@
+"""Sample and aggregate: any function of rows, made private by asking it about blocks of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, Unpack
+
+import numpy as np
+
+from factored_mwem.accounting.admissible import Shape
+from factored_mwem.accounting.conversion import float_down
+from factored_mwem.errors import InputError, shown
+from factored_mwem.ledger.run import Booking
+from factored_mwem.pipeline.record.assumptions import Assumption
+from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.pipeline.spending import Spending
+from factored_mwem.privacy.other.blocks import Centre, OnBlocks, PrivateResults
+from factored_mwem.privacy.other.smooth import constants, measure_smooth
+from factored_mwem.request.promise import BookedTerms, Terms
+from factored_mwem.request.table import PrivateTable
+from factored_mwem.sessions.statistic.grid import Grid, check_numbers
+from factored_mwem.tables.backends.source import Local
+
+ALONE = Assumption(
+    statement="the function's result for a block follows from that block alone: it keeps nothing from one "
+    "call to the next, and what it does besides (time, memory, files, network) is seen by nobody",
+    enforced=False,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregated:
+    """`value: float64[dimension]`, noisy; the `step` that results were rounded to; all publishable."""
+
+    value: np.ndarray
+    step: float
+    statement: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The number of blocks, how their results are combined, and the bounds of the results: all public."""
+
+    count: int
+    by: Literal["average", "center"]
+    grid: Grid
+    dimensions: int
+    noise: Shape | None
+
+
+def sample_and_aggregate(
+    table: Any,
+    function: Callable[[np.ndarray], Any],
+    bounds: dict[str, tuple[float, float]],
+    *,
+    lower: float,
+    upper: float,
+    blocks: int,
+    by: Literal["average", "center"] = "center",
+    dimensions: int = 1,
+    **choices: Unpack[BookedTerms],
+) -> Aggregated:
+    """What `function` says to `blocks` random blocks of the rows, put together with noise.
+
+    `bounds`: public bounds of each column that it reads. It is given `float64[row, column]`, with NaN for
+    what is missing, of any number of rows; its `dimensions` numbers are brought to within `lower` and
+    `upper`; a block on which it fails counts as the middle. `by`: the average, or the center of attention,
+    which has little noise where most blocks agree (one dimension; pure, or with a delta Laplace noise).
+    `choices`: as of `release`. InputError or BudgetExceeded before anything is spent.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem.sessions.statistic import sample_and_aggregate
+    >>> people = pa.table({"age": list(range(20, 70)) * 100})
+    >>> found = sample_and_aggregate(people, lambda rows: rows[:, 0].std(), {"age": (0, 120)},
+    ...     lower=0, upper=60, blocks=100, epsilon=1.0)
+    >>> bool(0 <= found.value[0] <= 60)
+    True
+    """
+    given: dict[str, Any] = dict(choices)
+    booking, terms = Booking.of(given), Terms.given(None, given, delta=0.0)
+    noise = (Shape.LAPLACE if terms.delta else Shape.CAUCHY) if by == "center" else None
+    grid = Grid.of(lower, upper, None)
+    how = Blocks(blocks, by, grid, dimensions, noise)
+    _check(function, bounds, how, terms)
+    grids = {name: Grid.of(*ends) for name, ends in bounds.items()}
+    domain = {"fields": [grid.field(name, required=False) for name, grid in grids.items()]}
+    request = PrivateTable.open(table, terms, domain=domain, columns=list(grids))
+    if not isinstance(request.private, Local):
+        raise InputError(
+            "a function is run on rows of this machine; read the table from a file or a data frame"
+        )
+    for name in grids:
+        check_numbers(request, name)
+    settings = {"bounds": bounds, "how": _json(how), "function": getattr(function, "__name__", "function")}
+    kind, events = "sample and aggregate", terms.delta > 0
+    if how.noise is not None:  # too little for it is refused now
+        constants(how.noise, Fraction(terms.epsilon) / 2, Fraction(terms.delta))
+    with Spending(kind, terms, settings, request.fingerprint, events=events).opened(booking) as spent:
+        assert request.declared is not None
+        key = bytes.fromhex(spent.run.pin({"key": secrets.token_hex(32)})["key"])
+        values = [np.append(np.linspace(g.lower, g.upper, g.cells), np.nan) for g in grids.values()]
+        work = OnBlocks(function, values, how.count, grid.lower, grid.upper, grid.cells, how.dimensions, key)
+        session = spent.session.encode(request.declared, request.bounded())  # ---- private from here ...
+        sealed = PrivateResults.of(session.rows, work)
+        if how.by == "average":
+            summed = session.measure(sealed, None, cost=session.left).noisy
+            share = (summed / how.count / (grid.cells - 1) + 1) / 2
+            value = grid.lower + np.clip(share, 0, 1) * (grid.upper - grid.lower)
+        else:
+            assert how.noise is not None
+            delta, cost = session.accountant.budget.discovery_delta, Fraction(float_down(session.left))
+            what = Centre(terms.contributions)
+            found = measure_smooth(session, sealed, what, cost=cost, shape=how.noise, delta=delta)
+            value = np.array([grid.at(found)])  # ---- ... to here
+        spent.drawn()
+        known = {**spent.rests_on(request), "function": ALONE}
+        return Aggregated(value, grid.step, spent.statement(known, value=value.tolist(), step=grid.step))
+
+
+def _json(how: Blocks) -> dict[str, Any]:
+    grid = [how.grid.lower, how.grid.upper, how.grid.cells]
+    return {"count": how.count, "by": how.by, "grid": grid, "dimensions": how.dimensions, "noise": how.noise}
+
+
+def _check(
+    function: Any, bounds: Sequence[str] | dict[str, tuple[float, float]], how: Blocks, policy: Terms
+) -> None:
+    if not callable(function):
+        raise InputError(f"function={shown(function)}: must be a function of a block of rows")
+    if not isinstance(bounds, dict) or not bounds:
+        raise InputError('bounds must name columns with their lower and upper bound: {"age": (0, 120)}')
+    for name, ends in bounds.items():
+        if not isinstance(ends, tuple | list) or len(ends) != 2:
+            raise InputError(f"bounds of column {name!r} must be a lower and an upper one, such as (0, 120)")
+    if isinstance(how.count, bool) or not isinstance(how.count, int) or not 1 <= how.count <= 2**20:
+        raise InputError(
+            f"blocks={shown(how.count)}: must be a number from 1 to 2^20; 100 is a common choice"
+        )
+    if how.by not in ("average", "center"):
+        raise InputError(f"by={shown(how.by)}: must be average or center")
+    if isinstance(how.dimensions, bool) or not isinstance(how.dimensions, int) or how.dimensions < 1:
+        raise InputError(f"dimensions={shown(how.dimensions)}: must be 1 or more")
+    if how.by == "center" and how.dimensions != 1:
+        raise InputError("by='center' gives one number; use by='average' for several")
+    if how.by == "average" and policy.delta:
+        raise InputError("an average has Laplace noise and needs no delta; leave it out")

@@ -1,0 +1,98 @@
+"""Source: a private table wherever it lives: names and types are public, few verbs read its rows."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from factored_mwem.domain.domain import Domain
+from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.tables.backends.datavectors import Datavectors
+from factored_mwem.tables.inputs.table import Table, Visible
+
+if TYPE_CHECKING:
+    from factored_mwem.tables.codes.profile import ColumnProfile
+
+
+class Spill(NamedTuple):
+    """Where codes go that are too many for the memory they may take."""
+
+    most: float
+    """Bytes of codes that may be in memory."""
+    folder: Path | None = None
+    """Where files for more are made; the system's folder for temporary files where none is named."""
+
+
+IN_MEMORY = Spill(math.inf)
+
+
+class Source(Visible):
+    """A private table. Only what is said to read rows does; the rest follows from names and types."""
+
+    __slots__ = ()
+    cluster: str | None = None
+    """What reads the rows on other machines than this one, if something does."""
+
+    def check_domain(self, domain: Domain | None) -> None:
+        """Raises InputError if rows cannot be encoded by this domain, or, without one, a domain cannot be
+        learnt of them: by names and types alone.
+        """
+
+    @abstractmethod
+    def without(self, privacy_id: str) -> Source:
+        """The table as if it had no such column; raises InputError if it does not name people exactly."""
+
+    @abstractmethod
+    def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Source:
+        """The table without column `privacy_id` and with at most `most` rows of each person, chosen by a rule
+        that looks at that person's rows alone; without the rows that name nobody (null, empty or one of
+        `missing`). May read rows.
+        """
+
+    @abstractmethod
+    def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
+        """What each column holds, in one pass over the rows: private."""
+
+    @abstractmethod
+    def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
+        """The rows of the domain's columns as codes. May read rows, or do so later, in every pass."""
+
+    @abstractmethod
+    def fingerprint(self, key: bytes) -> bytes:
+        """A keyed code of all rows, for the private ledger alone. Reads rows."""
+
+
+class Local(Source):
+    """A table whose rows this process reads, batch by batch."""
+
+    __slots__ = ("folder_columns", "form", "schema", "table", "text", "zone")
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.schema, self.text = table, table.schema, table.text
+        self.form, self.folder_columns, self.zone = table.form, table.folder_columns, table.zone
+
+    def without(self, privacy_id: str) -> Local:
+        from factored_mwem.tables.inputs.contributions import without
+
+        return Local(without(self.table, privacy_id))
+
+    def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Local:
+        from factored_mwem.tables.inputs.contributions import bound_contributions
+
+        return Local(bound_contributions(self.table, privacy_id, most, missing))
+
+    def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
+        from factored_mwem.tables.codes.profile import profile
+
+        return profile(self.table, columns)
+
+    def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
+        return encode_table(domain, self.table.once(), spill.most, spill.folder)
+
+    def fingerprint(self, key: bytes) -> bytes:
+        from factored_mwem.tables.inputs.fingerprint import fingerprint
+
+        return fingerprint(self.table, key)

@@ -1,0 +1,1 @@
+"""Cells as codes and back: kinds of columns, parsing, labels, spelling."""

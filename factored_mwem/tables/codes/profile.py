@@ -1,0 +1,158 @@
+"""Profile: how often each value of a column comes, and what follows from that. One pass over the rows.
+
+Private: `discover` reads it through the accountant, `draft` says NOT PRIVATE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factored_mwem.domain.attribute import WIDEST
+from factored_mwem.errors import ResourceError
+from factored_mwem.tables.codes.kinds import KINDS, kind_of, kinds_of, units_of
+from factored_mwem.tables.codes.parsing import is_text, plain
+from factored_mwem.tables.inputs.table import Private, Table
+
+MAX_COLUMNS = 2**14
+"""Columns that are profiled at a time."""
+MERGE = 2**20
+"""Values that are kept apart before equal ones are added up."""
+MAX_POPULAR = 2.0**53
+"""A larger number is not looked for as a value of its own: floats cannot tell it from its neighbours."""
+NO_VALUES = np.zeros(0)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ColumnProfile(Private):
+    """The distinct values of a column and how often each comes: `values` (Arrow), `counts: int64[value]`."""
+
+    parts: list[pa.Table] = field(default_factory=list)
+    waiting: int = 0
+    _kinds: np.ndarray | None = None
+
+    def add(self, column: pa.Array) -> None:
+        """Count a batch of the column."""
+        counted = pc.value_counts(plain(column))
+        self.add_counted(counted.field("values"), counted.field("counts"))
+
+    def add_counted(self, values: pa.Array, counts: pa.Array) -> None:
+        """Add values, of the column's plain type, that somebody else has counted."""
+        if is_text(values.type):  # all together they may be longer than a string column can be
+            values = values.cast(pa.large_string())
+        self.parts.append(pa.table({"values": values, "counts": counts}))
+        self.waiting += len(values)
+        if self.waiting > MERGE and len(self.parts) > 1:
+            self._merge()
+            self.waiting = 0
+
+    def _merge(self) -> None:
+        whole = pa.concat_tables(self.parts)
+        if len(self.parts) > 1:
+            whole = whole.group_by("values").aggregate([("counts", "sum")])
+            whole = whole.rename_columns(["values", "counts"])
+        self.parts = [whole.combine_chunks()]
+
+    def _column(self, name: str) -> pa.Array:
+        if len(self.parts) != 1:
+            self._merge()
+        column = self.parts[0].column(name)
+        return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+    @property
+    def values(self) -> pa.Array:
+        return self._column("values")
+
+    @property
+    def counts(self) -> np.ndarray:
+        """int64[value]"""
+        return self._column("counts").to_numpy().astype(np.int64)
+
+    @property
+    def kinds(self) -> np.ndarray:
+        """int8[value]: numbers in KINDS."""
+        if self._kinds is None:
+            self._kinds = kinds_of(self.values)
+        return self._kinds
+
+    def votes(self) -> np.ndarray:
+        """int64[kind]: how many rows hold a value of each of KINDS."""
+        return np.bincount(self.kinds, self.counts, minlength=len(KINDS)).astype(np.int64)
+
+    def texts(self, without: Sequence[str], least: int = 0) -> dict[str, int]:
+        """The rows of each value that is none of these kinds (nor null), less `least`, where any are left."""
+        left = ~np.isin(self.kinds, [KINDS.index(k) for k in without]) & (self.counts > least)
+        texts, counts = self.keys(left)
+        return dict(zip(texts, (counts - least).tolist(), strict=True))
+
+    def keys(self, some: np.ndarray | bool = True) -> tuple[list[str], np.ndarray]:
+        """(texts, int64 rows) of `some`, bool[value], that are not null. Two values may share a text."""
+        which = np.flatnonzero((self.kinds != KINDS.index("null")) & some)
+        texts = self.values.take(pa.array(which))
+        texts = texts if is_text(texts.type) else texts.cast(pa.string())
+        return texts.to_pylist(), self.counts[which]
+
+    def numbers(self, of: Sequence[str], unit: str, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """(units, counts) of the distinct values that are of the kinds `of`, ascending: of `unit` "number" as
+        they are (float64); "integer", times `scale` and rounded down; "date" in days, "datetime" in
+        microseconds since 1970 (int64).
+        """
+        which = np.flatnonzero(np.isin(self.kinds, [KINDS.index(k) for k in of]))
+        if not len(which):
+            return NO_VALUES.astype(np.float64 if unit == "number" else np.int64), NO_VALUES.astype(np.int64)
+        read = units_of(self.values.take(pa.array(which)), "number" if unit == "integer" else unit)
+        units = read.filled(0)
+        if unit == "integer":
+            with np.errstate(over="ignore"):  # a warning would say that there is such a number
+                scaled = np.clip(units * scale, -float(WIDEST), float(WIDEST))
+            near = np.rint(scaled)  # 0.29 * 100 is 28.999999999999996
+            narrow = self.values.type.to_pandas_dtype() if pa.types.is_floating(self.values.type) else float
+            close = np.abs(scaled - near) <= max(1e-9, np.finfo(narrow).eps) * np.maximum(np.abs(near), 1)
+            units = np.where(close, near, np.floor(scaled)).astype(np.int64)
+        elif unit == "number":
+            units = units + 0.0  # -0.0 is 0.0
+        distinct, place = np.unique(units, return_inverse=True)
+        return distinct, np.bincount(place, self.counts[which], minlength=len(distinct)).astype(np.int64)
+
+    def popular(self, of: Sequence[str], unit: str, scale: float, least: int) -> dict[float, int]:
+        """The rows of each number or moment, in its unit, less `least`, where any are left."""
+        units, counts = self.numbers(of, unit, scale)
+        exact = np.abs(units) < MAX_POPULAR
+        if unit == "datetime":  # 9999-12-31 is far beyond, but a float still tells whole seconds apart
+            near = np.clip(units, -WIDEST, WIDEST)
+            exact |= near.astype(np.float64).astype(np.int64) == units
+        kept = (counts > least) & exact
+        return dict(zip(units[kept].tolist(), (counts[kept] - least).tolist(), strict=True))
+
+    def histogram(
+        self, of: Sequence[str], unit: str, scale: float, edges: np.ndarray, special: np.ndarray
+    ) -> np.ndarray:
+        """int64[bin]: rows with edges[i] <= x < edges[i + 1] that hold none of the `special` values."""
+        units, counts = self.numbers(of, unit, scale)
+        counts = np.where(np.isin(units, special), 0, counts)
+        bins = np.searchsorted(edges, units, side="right")
+        return np.bincount(bins, counts, minlength=len(edges) + 1)[1:-1].astype(np.int64)
+
+
+def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
+    """The profile of each column, in one pass.
+
+    Raises InputError for a type that no domain can describe, ResourceError for too many columns.
+    """
+    if len(columns) > MAX_COLUMNS:
+        most = f"a domain can be learnt for up to {MAX_COLUMNS:,} columns, not {len(columns):,}"
+        raise ResourceError(f"{most}; declare it, or use --columns")
+    for name in columns:
+        kind_of(table.schema.field(name))
+    profiles = {name: ColumnProfile() for name in columns}
+    for batch in table.batches(columns):
+        for name, column in zip(columns, batch.columns, strict=True):
+            profiles[name].add(column)
+    for name, found in profiles.items():
+        if not found.parts:
+            found.add(pa.array([], plain(pa.array([], table.schema.field(name).type)).type))
+    return profiles

@@ -1,0 +1,1 @@
+"""A table from wherever it is, as a stream of batches."""

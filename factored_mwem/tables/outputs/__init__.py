@@ -1,0 +1,1 @@
+"""Batches as files, in folders and stores."""

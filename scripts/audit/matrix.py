@@ -1,0 +1,232 @@
+"""What `python scripts/audit verify` runs: every engine, kind of question, relation, number of rows a person,
+and kind of input, on a slice of Adult.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+
+from factored_mwem import Domain, Verified, Workload, verify
+from factored_mwem.mechanisms import learn, sweep
+from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.ranges import RangesRequest
+
+DATA = Path(__file__).parents[2] / "datasets"
+COLUMNS = ("age", "education-num", "race", "sex", "income")
+NUMBERS = ("age", "education-num")
+ROWS = 240
+ID = "person"
+WORKLOADS = {
+    "marginals": Workload.marginals(2),
+    "cube": Workload(asked=(CubeRequest.parse("race,sex,income:2"),)),
+    "ranges": Workload(asked=(RangesRequest.parse("age:all"), RangesRequest.parse("age,education-num:20"))),
+    "parities": Workload.parities(2),
+    "label": Workload.marginals(2) + Workload.label("income"),
+    "mixture": Workload(asked=(CubeRequest.parse("race,sex:2"), RangesRequest.parse("age:prefix")))
+    + Workload.parities(2),
+}
+QUICK = {"rounds": 2, "max_cells": 2000}
+CROWD = 126
+"""Rows that may have a category of their own in a crowded table."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to release the slice: how it comes, what is asked, and the other choices."""
+
+    name: str
+    source: str
+    workload: str = "marginals"
+    learnt: bool = False
+    by_id: bool = False
+    columns: tuple[str, ...] = COLUMNS
+    choices: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def all_choices(self) -> dict[str, Any]:
+        return {**QUICK, **self.choices, **({"privacy_id": ID} if self.by_id else {})}
+
+    @property
+    def records(self) -> Any:
+        return self.choices.get("records", "checked")
+
+    def table(self, folder: Path) -> Any:
+        """The slice; in `folder`, if it must be a file."""
+        return SOURCES[self.source](folder, slice_of(self.columns, by_id=self.by_id))
+
+    def run(self, folder: Path, pairs: int, seed: int | None = None) -> Verified:
+        table, workload = self.table(folder), WORKLOADS[self.workload]
+        choices = {**self.all_choices, "domain": None if self.learnt else domain_of(self.columns)}
+        # a release of so few rows, half of them hostile, would end after learning, and would leave out the
+        # sweep of small marginals: here it goes on
+        with mock.patch.object(learn, "HOPELESS", 2.0), mock.patch.object(sweep, "ERROR", 2.0):
+            return verify(table, workload, pairs=pairs, seed=seed, **choices)
+
+
+@cache
+def domain_of(columns: tuple[str, ...]) -> Domain:
+    return Domain.load(DATA / "adult.domain.json").project(columns)
+
+
+@cache
+def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
+    """The rows as text; with an id, persons of one row to six, none of them together, and some rows of nobody
+    (an empty id).
+    """
+    frame = pd.read_csv(DATA / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)[list(columns)]
+    if by_id:
+        people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
+        frame[ID] = [str(person) if person >= 0 else "" for person in people]
+    return frame
+
+
+def _text(folder: Path, frame: pd.DataFrame, *, name: str, quoting: int, end: str) -> Path:
+    separator = "\t" if ".tsv" in name else ","
+    frame.to_csv(folder / name, index=False, sep=separator, quoting=quoting, lineterminator=end)
+    return folder / name
+
+
+def _arrow(_: Path, frame: pd.DataFrame) -> pa.Table:
+    """Text as text, numbers as numbers; two columns as dictionaries, of Arrow's own codes and of narrow
+    ones.
+    """
+    columns = {}
+    for name in frame:
+        values = pa.array(frame[name], pa.string())
+        if name in NUMBERS:
+            values = values.cast(pa.int64())
+        elif name == ID:
+            values = pa.array([v or None for v in frame[name]], pa.string())
+        elif name in ("race", "sex"):
+            codes = values.dictionary_encode()
+            narrow = codes.indices.cast(pa.int8() if name == "race" else pa.int32())
+            values = pa.DictionaryArray.from_arrays(narrow, codes.dictionary)
+        columns[name] = values
+    return pa.table(columns)
+
+
+def _written(folder: Path, frame: pd.DataFrame, *, name: str, write: Callable[..., Any]) -> Path:
+    write(_arrow(folder, frame), str(folder / name))
+    return folder / name
+
+
+def _pandas(_: Path, frame: pd.DataFrame) -> pd.DataFrame:
+    typed = frame.astype({name: "int64" if name in NUMBERS else "category" for name in frame if name != ID})
+    return typed.assign(**{ID: typed[ID].replace("", None)}) if ID in typed else typed
+
+
+def _crowded(folder: Path, frame: pd.DataFrame) -> pd.DataFrame:
+    """As many categories as the narrowest codes of pandas hold: one more, and they are wider."""
+    names = frame["relationship"].copy()
+    most = 126 - names.iloc[CROWD:].nunique()
+    names.iloc[:most] = [f"one of a kind {i}" for i in range(most)]
+    return _pandas(folder, frame.assign(relationship=names))
+
+
+SOURCES: dict[str, Callable[[Path, pd.DataFrame], Any]] = {
+    "csv": partial(_text, name="slice.csv", quoting=csv.QUOTE_MINIMAL, end="\n"),
+    "csv.gz": partial(_text, name="slice.csv.gz", quoting=csv.QUOTE_MINIMAL, end="\n"),
+    "tsv, crlf": partial(_text, name="slice.tsv", quoting=csv.QUOTE_MINIMAL, end="\r\n"),
+    "quoted csv": partial(_text, name="slice.csv", quoting=csv.QUOTE_ALL, end="\n"),
+    "arrow": _arrow,
+    "parquet": partial(_written, name="slice.parquet", write=pq.write_table),
+    "feather": partial(_written, name="slice.feather", write=pf.write_feather),
+    "pandas": _pandas,
+    "crowded pandas": _crowded,
+}
+TEXT = {
+    "csv": {},
+    "csv.gz": {"records": "lines"},
+    "tsv, crlf": {"records": "lines"},
+    "quoted csv": {"records": "multiline"},
+}
+"""The reading that goes with each text file."""
+TYPED = ("arrow", "parquet", "feather", "pandas")
+RELATIONS = ("add-remove", "replace")
+DELTAS = (1e-9, 0.0)
+
+
+class Person(NamedTuple):
+    """Whose rows are protected: the neighbour relation, at most how many rows, and whether by a column."""
+
+    relation: str
+    k: int
+    by_id: bool = False
+
+
+def configuration(
+    engine: str, person: Person, source: str, workload: str = "marginals", **more: Any
+) -> Configuration:
+    """One with a name that says all of it. `more`: choices of the policy, and `learnt`, `columns`, `words`
+    (at the end of its name).
+    """
+    learnt, words, delta = more.pop("learnt", False), more.pop("words", []), more.pop("delta", 1e-9)
+    columns = ("sex", "income") if workload == "parities" else ("age", "race", "sex") if learnt else COLUMNS
+    name = [engine, person.relation, f"k={person.k}", "learnt" if learnt else "declared"]
+    name += ["by id"] * person.by_id + ["zcdp" if delta else "pure", workload, source, *words]
+    policy = {"engine": engine, "neighbours": person.relation, "contributions": person.k, "delta": delta}
+    columns = more.pop("columns", columns)
+    choices = {**policy, "epsilon": 60.0 if learnt else 1.0, **TEXT.get(source, {}), **more}
+    return Configuration(", ".join(name), source, workload, learnt, person.by_id, columns, choices)
+
+
+def certified(engine: str, person: Person, source: str, **more: Any) -> Configuration:
+    """With a certificate of the released rows."""
+    return configuration(engine, person, source, certificate=0.2, words=["certified"], **more)
+
+
+def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Configuration:
+    """Few columns, all of whose marginals are measured at once, as residuals: at an epsilon at which no noisy
+    count of rows decides otherwise.
+    """
+    more = {"delta": delta, "rounds": None, "epsilon": 30.0, "words": ["at once"]}
+    columns = ("race", "sex") if source in TYPED else ("sex", "income")
+    return configuration("tree", Person(relation, k), source, columns=columns, **more)
+
+
+def crowded() -> list[Configuration]:
+    """A column of as many categories as a narrow dictionary holds."""
+    columns, choices = ("relationship", "sex", "income"), {"epsilon": 60.0}
+    facts = {"source": "crowded pandas", "columns": columns, "choices": choices}
+    return [
+        Configuration(f"crowded categories, {words}", learnt=words == "learnt", **facts)
+        for words in ("declared", "learnt")
+    ]
+
+
+def matrix() -> list[Configuration]:
+    """All of them; inputs and kinds of question take turns, the rest is crossed."""
+    sources, kinds, every = itertools.cycle((*TEXT, *TYPED)), itertools.cycle(WORKLOADS), []
+    crossed = itertools.product(("tree", "mwem"), RELATIONS, (1, 3), (False, True), (False, True))
+    for engine, relation, k, learnt, by_id in crossed:
+        workload = next(kinds) if engine == "mwem" and not learnt else "marginals"
+        person = Person(relation, k, by_id)
+        every += [
+            configuration(engine, person, next(sources), workload, learnt=learnt, delta=delta)
+            for delta in DELTAS[: 1 if learnt else 2]
+        ]
+    for relation, delta, kind in itertools.product(RELATIONS, DELTAS, [*WORKLOADS][1:]):
+        every.append(configuration("mwem", Person(relation, 3), "arrow", kind, delta=delta))
+    for relation, k, delta in itertools.product(RELATIONS, (1, 3), DELTAS):
+        every.append(at_once(relation, k, next(sources), delta=delta))
+    swept = ("replace", 3, "cube", "csv"), ("replace", 3, "label", "csv"), ("add-remove", 1, "label", "arrow")
+    for (relation, k, kind, source), delta in itertools.product(swept, DELTAS):
+        more = {"delta": delta, "rounds": None, "epsilon": 8.0}
+        every.append(configuration("tree", Person(relation, k), source, kind, **more))
+    for engine, relation, delta in itertools.product(("tree", "mwem"), RELATIONS, DELTAS):
+        every.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
+    every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
+    return [*every, *crowded()]

@@ -1,0 +1,232 @@
+"""One runner of all benchmarks: options from the fields of a dataclass, rows as they are measured, one table.
+
+A benchmark is a class of options, a generator of rows (dictionaries, one for each run) and the columns of a
+table. Each row is told on standard error as soon as it is there, and written to `-o FILE` (CSV, or JSON lines
+by its ending), so that a long benchmark that breaks off leaves what it has. The table, at the end, has a line
+for each kind of run: the rows that agree in all fields of the key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import statistics
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import MISSING, dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from string import Formatter
+from tempfile import TemporaryDirectory
+from types import UnionType
+from typing import Any, ClassVar
+
+Row = dict[str, Any]
+HELP = {
+    "data": "names of tables in FMWEM_DATASETS, or paths of CSV files of codes",
+    "checkout": "folders that hold factored_mwem; default: this one",
+    "peers": "programs of peers.py to run beside; without names, all that have a Python",
+    "beside": "also show the rows of these CSV files, written earlier with -o",
+    "limit": "seconds after which a run did not finish",
+    "keep": "folder for all files; default: a temporary one",
+    "output": "file of all runs: CSV, or JSON lines where it ends in .jsonl",
+    "marginals": "all marginals of this order",
+    "tables": "folder of raw tables; see scripts/README.md",
+    "positive": "the code of the label that is to be told",
+    "models": "folder of releases, made where they are missing",
+    "edges": "an edge list of whole numbers with a header, in place of the graphs",
+    "seconds": "of CPU",
+    "max_memory": "of our releases, which spill rows where it is too little",
+}
+"""What an option means, in whichever benchmark, where its name leaves it open."""
+ALSO = {"output": ["-o"], "keep": ["--folder"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of every benchmark. A field with a default is an option of that name; those of `places` are
+    given by their place.
+    """
+
+    places: ClassVar[tuple[str, ...]] = ()
+    output: Path | None = None
+
+
+def parse(options: type[Any], doc: str | None, name: str, arguments: Sequence[str]) -> Any:
+    """An instance of a dataclass of options from the command line; lists of numbers may have commas, too."""
+    parser = argparse.ArgumentParser(
+        name, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    types = typing.get_type_hints(options)
+    for field in fields(options):
+        kind, default = types[field.name], field.default
+        if isinstance(kind, UnionType):
+            kind = next(part for part in typing.get_args(kind) if part is not type(None))
+        many = typing.get_origin(kind) is tuple
+        kind = typing.get_args(kind)[0] if many else kind
+        shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+        said = () if shown in (MISSING, None, "", False) else (f"default: {shown}",)
+        given: Row = {"help": "; ".join([*HELP.get(field.name, "").splitlines(), *said])}
+        given["default"] = argparse.SUPPRESS  # the class has it
+        choices = typing.get_args(kind)
+        if kind is bool:
+            given["action"] = "store_true"
+        else:
+            given |= {"type": whole if kind is int else str if choices else kind}
+            given |= {"choices": choices} if choices else {"metavar": field.name.upper()}
+        if many:
+            given |= {"nargs": "*" if default is None else "+", "action": "extend"}
+        if field.name in getattr(options, "places", ()):
+            given |= {} if many or default is MISSING else {"nargs": "?", "default": default}
+            parser.add_argument(field.name, **given)
+        else:
+            flag = f"--{field.name.replace('_', '-')}"
+            parser.add_argument(flag, *ALSO.get(field.name, []), required=default is MISSING, **given)
+    apart = (text.split(",") if set(text) <= set("0123456789.e,") else [text] for text in arguments)
+    found = vars(parser.parse_args([*itertools.chain(*apart)]))
+    return options(**{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})
+
+
+def whole(text: str) -> int:
+    """2e6 is a whole number, too."""
+    if float(text) % 1:
+        raise ValueError(text)
+    return int(float(text))
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """`rows(options, folder)` measures. `key`: the fields that tell kinds of runs apart. `columns`: of the
+    table, "TITLE = FORMAT | ...", of the fields that `Figures` has. `base`: last field of the key of the kind
+    that ratios are to; without it, the first that agrees in the rest of the key. `also`: fields of the file
+    alone.
+    """
+
+    options: type[Any]
+    rows: Callable[[Any, Path], Iterator[Row]]
+    key: str
+    columns: str
+    base: str | None = None
+    also: tuple[str, ...] = ()
+
+    def main(self, name: str, arguments: Sequence[str]) -> None:
+        made = parse(self.options, sys.modules[self.rows.__module__].__doc__, f"bench {name}", arguments)
+        with ExitStack() as stack:
+            folder = getattr(made, "keep", None) or Path(stack.enter_context(TemporaryDirectory()))
+            folder.mkdir(parents=True, exist_ok=True)
+            rows = list(self.recorded(self.rows(made, folder), made.output))
+        print("\n".join(self.table([*rows, *earlier(getattr(made, "beside", ()))])))
+
+    @property
+    def fields(self) -> list[str]:
+        """Of the file: the key, the number of the run, all that a column names, and what a process costs."""
+        names = [part[1].strip("/") for part in Formatter().parse(self.columns) if part[1]]
+        known = [*self.key.split(), "run", *names, *self.also]
+        return list(dict.fromkeys([*known, "cpu", "wall", "peak_mb", "status"]))
+
+    def recorded(self, rows: Iterable[Row], out: Path | None) -> Iterator[Row]:
+        """The same rows, each told and written as soon as it is there."""
+        with open(out or "/dev/null", "w", encoding="utf-8", newline="") as file:
+            lines = out is not None and out.suffix == ".jsonl"
+            writer = csv.DictWriter(file, self.fields, extrasaction="ignore")
+            if not lines:
+                writer.writeheader()
+            for row in rows:
+                tell(" ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()))
+                if lines:
+                    print(json.dumps(row), file=file)
+                else:
+                    writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+                file.flush()
+                yield row
+
+    def table(self, rows: Iterable[Row]) -> Iterator[str]:
+        """A line for each kind of run, in the order in which the first of each came."""
+        names = self.key.split()
+        kinds: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            kinds.setdefault(tuple(row.get(name, "") for name in names), []).append(row)
+        titles, specs = zip(*(column.split(" = ") for column in self.columns.split(" | ")), strict=True)
+        yield f"| {' | '.join([*names, *titles])} |"
+        yield "|---" * (len(names) + len(titles)) + "|"
+        firsts: dict[tuple[Any, ...], list[Row]] = {}
+        for kind, runs in kinds.items():
+            firsts.setdefault(kind[:-1], runs)
+            base = firsts[kind[:-1]] if self.base is None else kinds.get((*kind[:-1], self.base), [])
+            good = [run for run in runs if run.get("status", "ok") == "ok"]
+            of = f" ({len(good)} of {len(runs)} runs)" if 0 < len(good) < len(runs) else ""
+            start = f"| {' | '.join(_plain(part) for part in kind)}{of} |"
+            if good:
+                figures = Figures(good, base)
+                yield f"{start} {' | '.join(spec.format_map(figures) for spec in specs)} |"
+            else:
+                yield f"{start} {runs[0]['status']} |{' |' * (len(specs) - 1)}"
+
+
+class Figures(dict[str, "Figure"]):
+    """The fields of the runs of one kind. `name` is a field; `name/` its ratio to the base's, `/name` the
+    base's to it.
+    """
+
+    def __init__(self, runs: Sequence[Row], base: Sequence[Row]) -> None:
+        self.runs, self.base = runs, base
+
+    def __missing__(self, name: str) -> Figure:
+        field = name.strip("/")
+        own, others = (
+            [value for row in side if (value := row.get(field)) not in (None, "") and value == value]
+            for side in (self.runs, self.base)
+        )
+        if field == name:
+            return Figure(own)
+        above, below = (own, others) if name.endswith("/") else (others, own)
+        ratio = own and others and statistics.mean(below)
+        return Figure([statistics.mean(above) / ratio] if ratio else [])
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What the runs of a kind say of one thing: formatted as their mean; with `~` after the format also their
+    standard deviation.
+    """
+
+    values: list[Any]
+
+    def __format__(self, spec: str) -> str:
+        if not self.values:
+            return "-"
+        if isinstance(self.values[0], str):
+            return ", ".join(dict.fromkeys(self.values))
+        plain = spec.rstrip("~")
+        shown = format(statistics.mean(self.values), plain)
+        spread = spec != plain and len(self.values) > 1
+        return f"{shown} ({statistics.stdev(self.values):{plain}})" if spread else shown
+
+
+def _plain(value: Any) -> str:
+    return format(value, "g" if isinstance(value, float) else "," if isinstance(value, int) else "")
+
+
+def earlier(paths: Iterable[Path]) -> Iterator[Row]:
+    """Rows of runs in CSV files that were written before."""
+    import pandas as pd
+
+    for path in paths:
+        for row in pd.read_csv(path).dropna(subset="run").astype(object).to_dict("records"):
+            yield {name: value for name, value in row.items() if pd.notna(value)}
+
+
+def tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def need_sklearn(why: str) -> None:
+    """SystemExit before anything has run, where it is missing."""
+    try:
+        import_module("sklearn")
+    except ModuleNotFoundError:
+        sys.exit(f"{why} needs scikit-learn; pip install scikit-learn")
