@@ -113,6 +113,16 @@ def test_what_is_said_to_be_missing_is_missing_in_text_too(tmp_path: Path) -> No
     assert batch.column("name").to_pylist() == [None, "?", "b", ""]  # a listed value is a value
 
 
+def test_a_learnt_text_that_looks_like_a_number_is_respelt_like_any_other(tmp_path: Path) -> None:
+    """Of a learnt domain nothing but markers and special values is taken as it is written."""
+    path = file_of(tmp_path, 'w\n1.234\n"0,5"\n-\nNA\n')
+    dialect = Dialect.of(decimal=",", missing="NA,-")
+    field = {"name": "w", "categories": ["1.234", "1234", "-"], "learnt": True}
+    table = respelt(open_table(path, "checked", dialect), dialect, Domain.from_dict({"fields": [field]}))
+    (batch,) = table.batches(["w"])
+    assert batch.column("w").to_pylist() == ["1234", "0.5", "-", None]
+
+
 def test_a_draft_knows_what_is_missing(tmp_path: Path) -> None:
     text = "n,word\n" + "1,NA\n2,x\nNA,y\n" * 50
     plain = draft(file_of(tmp_path, text))
@@ -156,6 +166,13 @@ def test_blanks_behind_delimiters_belong_to_no_cell(tmp_path: Path, text: str, r
     theirs = pd.read_csv(io.StringIO(text), skipinitialspace=True, dtype=str, keep_default_na=False)
     assert cells(path, records=records) == theirs.to_dict("list")
     assert cells(path, Dialect.of(delimiter=", "), records) == theirs.to_dict("list")
+
+
+@pytest.mark.parametrize("piece", ['"', ', "', ',""y', ',"x, ', ',"""x'])
+def test_one_line_of_quotes_costs_no_more_than_others(tmp_path: Path, piece: str) -> None:
+    """What one person wrote must not hold up a run: a search that starts anew at each quote takes days."""
+    path = file_of(tmp_path, f"a, b\n1, {piece * 1_000_000}\n2, x\n")
+    assert cells(path, records="lines")["b"][-1] == "x"
 
 
 def test_a_blank_is_a_part_of_the_cell_where_one_name_has_none(tmp_path: Path) -> None:

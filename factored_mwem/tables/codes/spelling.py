@@ -70,8 +70,6 @@ def _ways(dialect: Dialect, domain: Domain | None, name: str, commas: bool) -> l
     unknown = attribute is None if domain is None else attribute is not None and attribute.learnt
     kind = attribute.type if attribute is not None and not unknown else None
     ways: list[Respelling] = []
-    if dialect.missing is not None and (domain is None or attribute is not None):
-        ways.append(_missing(dialect.missing))
     if commas and (unknown or kind in NUMBERS):
         ways.append(_numbers(",", plainly=True))
     if dialect.decimal is not None and (unknown or kind in NUMBERS):
@@ -80,11 +78,16 @@ def _ways(dialect: Dialect, domain: Domain | None, name: str, commas: bool) -> l
         ways.append(_dates(dialect.date_format))
     if dialect.time_zone is not None and (unknown or kind == "datetime"):
         ways.append(_zoned(dialect.time_zone, days=not unknown))
-    if attribute is None:
-        return ways
-    listed = attribute.values if attribute.type == "string" else attribute.sentinels
-    kept = pa.array([*attribute.missing_texts, *map(str, listed)], pa.string())
-    return [_but(way, kept) for way in ways]
+    meant: list[str] = []
+    if attribute is not None:
+        meant = [*attribute.missing_texts, *map(str, attribute.sentinels)]
+        kept = pa.array(meant, pa.string())
+        ways = [_but(way, kept) for way in ways]
+        meant += map(str, attribute.values if attribute.type == "string" else ())
+    if dialect.missing is not None and (domain is None or attribute is not None):
+        # a value of text that is listed is a value; a number may be listed as it is after the others' ways
+        ways.insert(0, _missing([marker for marker in dialect.missing if marker not in meant]))
+    return ways
 
 
 def _but(way: Respelling, kept: pa.Array) -> Respelling:

@@ -92,9 +92,19 @@ def _blocks(file: Any, form: Form) -> Iterator[bytes]:
 
 def _without_blanks(lines: bytes, form: Form) -> bytes:
     """Whole lines without the blanks that follow delimiters; what is in quotes stays."""
-    sign = re.escape(form.delimiter).encode()
-    cell = rb'("(?:[^"\n]|"")*"(?=[\r\n]|%b|\Z))|%b +' % (sign, sign)
-    return re.sub(cell, lambda match: match[1] or form.delimiter.encode(), lines)
+    sign = form.delimiter.encode()
+    return _blanks(sign).sub(lambda found: found[1] or sign + (found[2] or b""), lines)
+
+
+@cache
+def _blanks(sign: bytes) -> re.Pattern[bytes]:
+    """A line's first cell if it is quoted, or a delimiter, its blanks and a quoted cell behind them.
+
+    Linear whatever the text: an attempt ends at the first odd run of quotes, and only such a run begins one.
+    """
+    sign = re.escape(sign)
+    quoted = rb'"(?:[^"\n]|"")*+"(?=[\r\n]|%b|\Z)' % sign
+    return re.compile(rb"(?m)^(%b)|%b *+(%b)?" % (quoted, sign, quoted))
 
 
 def _cut(text: bytes, form: Form) -> int:
