@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 STARTED = time.monotonic()
 """When the command line was parsed: the running time is counted from here."""
+LOG_SECONDS = 30.0
+"""Between two lines of a log in which nothing else is said."""
 
 
 def stderr() -> Console:
@@ -54,13 +57,37 @@ def piece(text: object) -> str:
 
 @contextlib.contextmanager
 def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Progress], None]]:
-    """A callback for the loop: a bar on a terminal, a line a round with `verbose`, else nothing."""
+    """A callback for the loop: a bar on a terminal, a line each half minute elsewhere; with `verbose` a line
+    a round, whatever is shown.
+    """
     console = stderr()
-    if not (show and console.is_terminal) or verbose:
+    if verbose or not show:
         yield (lambda step: say(line(step))) if verbose else (lambda _: None)
         return
-    with show_progress(console) as tell:
+    with show_progress(console) if console.is_terminal else _logged() as tell:
         yield tell
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[Callable[[Progress], None]]:
+    """A callback whose last word goes to a log at times, also where a single step takes long."""
+    last, ended = "no round is over", threading.Event()
+
+    def tell(step: Progress) -> None:
+        nonlocal last
+        last = line(step)
+
+    def log() -> None:
+        while not ended.wait(LOG_SECONDS):
+            say(f"after {time.monotonic() - STARTED:.0f} s: {last}")
+
+    thread = threading.Thread(target=log, daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextlib.contextmanager

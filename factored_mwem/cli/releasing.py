@@ -34,7 +34,8 @@ def release(
         with console.progress(
             show=console.wants_progress(no_progress) and not silent, verbose=verbose
         ) as report:
-            done = job.run(source_of(table), settings, report)
+            warn = (lambda _: None) if silent else console.say
+            done = job.run(source_of(table), settings, report, warn)
         if console.for_scripts(json_only):
             print(json.dumps(done.facts), flush=True)
         if not silent:

@@ -8,7 +8,7 @@ import contextlib
 import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component
 from factored_mwem.request.policy import Policy
 from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 CODES_SHARE = 0.25
 """Of the memory: for the rows as codes; more of them go to files. The rest is for tables."""
@@ -44,6 +45,13 @@ ROUND_STEPS = (20.0, 400.0, 5e5)
 cells predicted 4.2, 5.0 and 20 s, measured 4.5, 6.1 and 16 to 22 s of CPU) and of a census table (41 columns,
 epsilon 1; with 2^13 cells 26 s and 19 s), whose adaptive rounds were .4 to 1 times those planned.
 """
+
+FEW_CANDIDATES = 3_000
+"""Fewer are never slow."""
+CELL_SECONDS = 1e-7
+"""Of a cell of the candidates in a round that answers all anew: once nearly all columns are in one tree."""
+SLOW_MINUTES = 2.0
+"""From so many on, what rounds may take is said before anything is spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,8 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> RunLi
         raise ResourceError(
             f"{len(domain)} attributes with {codes:,} codes and {len(candidates):,} candidate marginals need "
             f"{need / 1e6:,.0f} MB, more than the "
-            f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, lower --marginals or use --columns"
+            f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, {_lower(candidates, need, memory)}"
+            "use --columns"
         )
     rounds = tree_rounds(policy, len(domain))
     seconds, wanted = 0.0, (cells, rounds)
@@ -139,6 +148,38 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> RunLi
         seconds = STARTUP_SECONDS + run_steps(candidates, cells, rounds) * machine.step
     counts, hurried = FIXED_BYTES + (memory - index) / 2, (cells, rounds) != wanted
     return RunLimits(cells, counts, rounds, adaptive=policy.rounds is None, seconds=seconds, hurried=hurried)
+
+
+def _lower(candidates: Candidates, need: float, memory: float) -> str:
+    """Advice: the order of marginals whose candidates fit, if there is one."""
+    saved = BYTES_A_CANDIDATE / (1 - CODES_SHARE)
+    upto = np.bincount(candidates.orders).cumsum()
+    fits = np.flatnonzero(need - (len(candidates) - upto) * saved <= memory)
+    fits = fits[fits > 0]
+    return f"lower --marginals to {fits[-1]} or " if len(fits) else ""
+
+
+def slow(workload: Workload, domain: Domain, policy: Policy) -> str | None:
+    """What to say beforehand where rounds may take minutes; from public facts alone."""
+    if policy.engine != "tree" or policy.time_budget or workload.count(len(domain)) < FEW_CANDIDATES:
+        return None
+    longest = _minutes(workload, domain, policy)
+    if longest < SLOW_MINUTES:
+        return None
+    lower = range(max(workload.orders, default=0) - 1, 0, -1)
+    takes = ((k, _minutes(replace(workload, orders=(k,)), domain, policy)) for k in lower)
+    quick = next((f"--marginals {k} takes few; " for k, minutes in takes if minutes < SLOW_MINUTES), "")
+    return (
+        f"{workload.count(len(domain)):,} candidate marginals: where columns go together, rounds may take "
+        f"{longest:,.0f} minutes; {quick}--time-budget SECONDS sets an end"
+    )
+
+
+def _minutes(workload: Workload, domain: Domain, policy: Policy) -> float:
+    """Minutes that the rounds may take: the model's answers to all candidates, anew in each."""
+    candidates = workload.candidates(domain)
+    cells = min(float(np.minimum(candidates.cells, policy.cells).sum()), memory_limit() / 4)
+    return CELL_SECONDS * cells * tree_rounds(policy, len(domain)) / 60
 
 
 def _in_time(

@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import Repr
 from types import GenericAlias
@@ -213,8 +213,14 @@ class Workload:
         for request in self.asked:
             request.check_kinds(kinds)
 
-    def _check_size(self, attributes: int) -> None:
-        """Raises ResourceError if there are too many candidates to list, from their numbers alone."""
+    def count(self, attributes: int) -> int:
+        """How many candidate marginals there are over so many attributes; no more are counted than are
+        allowed, by much.
+        """
+        return self._extent(attributes)[0]
+
+    def _extent(self, attributes: int) -> tuple[int, int, int]:
+        """(candidate marginals, attributes of those that are listed one by one, attributes of the widest)."""
         top = max(self.orders, default=0)
         inside = [(1, len(clique), len(clique)) for clique in self.named]
         inside += [request.breadth(attributes) for request in self.asked]
@@ -224,16 +230,26 @@ class Workload:
                 count += times * math.comb(width, k)
                 members += times * math.comb(width, k) * k * listed
                 if count > MAX_CANDIDATES:
-                    raise ResourceError(
-                        f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower "
-                        "--marginals or use --columns"
-                    )
-        widest = max([top, *(order for *_, order in inside)])
-        if count * widest > MAX_INDEX or members > MAX_LISTED:
-            raise ResourceError(
-                f"the workload has {count:,} candidate marginals of up to {widest} attributes, too many to "
-                "list; ask for fewer"
-            )
+                    break
+        return count, members, max([top, *(order for *_, order in inside)])
+
+    def _fits(self, attributes: int) -> bool:
+        count, members, widest = self._extent(attributes)
+        return count <= MAX_CANDIDATES and count * widest <= MAX_INDEX and members <= MAX_LISTED
+
+    def _check_size(self, attributes: int) -> None:
+        """Raises ResourceError if there are too many candidates to list, from their numbers alone."""
+        if self._fits(attributes):
+            return
+        lower = range(max(self.orders, default=0) - 1, 0, -1)
+        fitting = next((k for k in lower if replace(self, orders=(k,))._fits(attributes)), None)
+        how = "ask for fewer" if fitting is None else f"lower --marginals to {fitting} or use --columns"
+        count, _, widest = self._extent(attributes)
+        many = f"more than {MAX_CANDIDATES:,}" if count > MAX_CANDIDATES else f"{count:,}"
+        raise ResourceError(
+            f"the workload has {many} candidate marginals of up to {widest} attributes, too many to list; "
+            f"{how}"
+        )
 
 
 def _modelled(span: Span, domain: Domain) -> Span:

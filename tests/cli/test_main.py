@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from support.commands import CANARY, DOMAIN, Fmwem, refused
 from support.processes import PYTHON, ended
 
 from factored_mwem import Domain, Workload, evaluate, release
+from factored_mwem.cli import console
 from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.documents.guide import TOPICS, page
@@ -632,7 +634,35 @@ def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pyte
     (here / "wide.domain.json").write_text(json.dumps({f"a{i}": 2 for i in range(1000)}))
     done = fmwem("check wide.csv --marginals 3")
     assert done.code == 4
-    assert "20,000,000 candidate marginals; lower --marginals or use --columns" in done.err
+    assert "20,000,000 candidate marginals of up to 3 attributes, too many to list" in done.err
+    assert "lower --marginals to 2 or use --columns" in done.err
+
+
+def test_what_takes_minutes_is_said_beforehand(here: Path, fmwem: Fmwem) -> None:
+    """By `check` and by a release, whose rows are not there to be read; --quiet says nothing."""
+    names = [f"c{i}" for i in range(24)]
+    (here / "wide.csv").write_text(",".join(names) + "\n")
+    (here / "wide.domain.json").write_text(json.dumps({name: 3 + i % 8 for i, name in enumerate(names)}))
+    said = "55,454 candidate marginals: where columns go together, rounds may take"
+    assert said in fmwem("check wide.csv --marginals 5").out
+    assert "candidate marginals: where" not in fmwem("check wide.csv --marginals 3").out
+    done = fmwem("release wide.csv --marginals 5 --rows 10")
+    assert said in done.err and "--marginals 3 takes few" in done.err
+    assert said not in fmwem("release wide.csv --marginals 5 --rows 10 --overwrite --quiet").err
+
+
+def test_a_log_hears_of_a_long_run_each_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Off a terminal, also while a single step takes long; nothing after the end."""
+    said, twice = list[str](), threading.Event()
+    monkeypatch.setattr(console, "LOG_SECONDS", 0.01)
+    monkeypatch.setattr(console, "say", lambda text: (said.append(text), len(said) > 1 and twice.set()))
+    with console.progress(show=True, verbose=False):
+        assert twice.wait(60)
+    count = len(said)
+    assert all("s: no round is over" in text for text in said)
+    with console.progress(show=False, verbose=False):
+        threading.Event().wait(0.05)
+    assert len(said) == count
 
 
 def test_a_spent_budget_is_said(here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
