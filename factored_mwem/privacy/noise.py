@@ -1,9 +1,9 @@
-"""Noise: the one place where randomness meets private numbers, and the only module that knows OpenDP.
+"""Noise: the one place where randomness meets private numbers. `accounting/conversion.py` loads OpenDP, for
+its conversions; nothing else in the package knows it but the verifier, which listens to its calls.
 
 All noise is discrete, drawn by OpenDP from the operating system's entropy, but for the discrete Cauchy, which
 it does not have: that is drawn here, from the same entropy, by exact whole numbers. There is no seed and no
-switch.
-Tests that need to know the noise pass a fake object with the same methods.
+switch. Tests that need to know the noise pass a fake object with the same methods.
 """
 
 from __future__ import annotations

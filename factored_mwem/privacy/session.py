@@ -1,5 +1,6 @@
 """Session: the one door to private numbers. Every verb charges the accountant before anything is read, and
-hands out nothing without noise.
+hands out nothing without noise. Its own are `select`, `measure` and `exceeds`; those of other mechanisms are
+functions that take a session: `discover`, `measure_residuals`, `measure_smooth`, `measure_by_laplace`.
 """
 
 from __future__ import annotations
