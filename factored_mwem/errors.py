@@ -208,7 +208,7 @@ class ResourceError(FmwemError):
     >>> from factored_mwem import Workload
     >>> Workload.marginals(30).check([f"column {i}" for i in range(100)])
     Traceback (most recent call last):
-    factored_mwem.errors.ResourceError: the workload has more than 20,000,000 candidate marginals; ...
+    factored_mwem.errors.ResourceError: the workload has more than 20,000,000 candidate marginals ...
     """
 
     exit_code = 4
