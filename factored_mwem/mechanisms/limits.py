@@ -170,8 +170,8 @@ def slow(workload: Workload, domain: Domain, policy: Policy) -> str | None:
     takes = ((k, _minutes(replace(workload, orders=(k,)), domain, policy)) for k in lower)
     quick = next((f"--marginals {k} takes few; " for k, minutes in takes if minutes < SLOW_MINUTES), "")
     return (
-        f"{workload.count(len(domain)):,} candidate marginals: where columns go together, rounds may take "
-        f"{longest:,.0f} minutes; {quick}--time-budget SECONDS sets an end"
+        f"{workload.count(len(domain)):,} candidate marginals: where columns go together, rounds take "
+        f"minutes or hours; {quick}--time-budget SECONDS sets an end"
     )
 
 

@@ -643,7 +643,7 @@ def test_what_takes_minutes_is_said_beforehand(here: Path, fmwem: Fmwem) -> None
     names = [f"c{i}" for i in range(24)]
     (here / "wide.csv").write_text(",".join(names) + "\n")
     (here / "wide.domain.json").write_text(json.dumps({name: 3 + i % 8 for i, name in enumerate(names)}))
-    said = "55,454 candidate marginals: where columns go together, rounds may take"
+    said = "55,454 candidate marginals: where columns go together, rounds take"
     assert said in fmwem("check wide.csv --marginals 5").out
     assert "candidate marginals: where" not in fmwem("check wide.csv --marginals 3").out
     done = fmwem("release wide.csv --marginals 5 --rows 10")
