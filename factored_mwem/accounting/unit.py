@@ -2,6 +2,10 @@
 
 A person contributes at most k rows. Under add-remove a neighbour has one person more or less; under replace
 one person's rows are exchanged for another's, which is one removal and one addition.
+
+Where each person weighs one, a row of a person with n rows weighs floor(G / n) grains, and counts are sums of
+grains: a person's n rows come to at most G, whatever n is. To every sensitivity but `l0_of_marginal` such a
+person is one who has G rows that weigh one grain each.
 """
 
 from __future__ import annotations
@@ -25,18 +29,43 @@ class Neighbours(StrEnum):
     REPLACE = "replace"
 
 
+FINE, FINER = 840, 5040
+"""Grains of a person of up to 8 rows, of whom each is a whole number of them, and of up to MOST_ROWS."""
+MOST_ROWS = 64
+"""Of a person, where each person weighs one: of more, a row's weight would be rounded by more than 1.3 %."""
+
+
+def grains_of(contributions: int) -> int:
+    """G: of a person with at most so many rows."""
+    return FINE if contributions <= 8 else FINER
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The unit of privacy: the relation, and the most rows (`contributions`) that one person has."""
+    """The unit of privacy: the relation, and the most rows (`contributions`) that one person has. `grains`: G
+    where each person weighs one, 0 where each row does.
+    """
 
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     contributions: int = 1
     by_id: bool = False
     """Whether a privacy id bounded the rows: then their number is private under either relation."""
+    grains: int = 0
 
     def __post_init__(self) -> None:
         if self.contributions < 1:
             raise InputError(f"contributions={self.contributions}: a person has at least one row")
+        if self.grains and (self.grains < self.contributions or not self.by_id):
+            raise AssertionError("grains of which not every row of a person that is known gets one")
+
+    @property
+    def weight(self) -> int:
+        """k, or G: what the rows of one person add up to at most, in what is counted: rows, or grains."""
+        return self.grains or self.contributions
+
+    def row_weight(self, rows: int) -> int:
+        """Grains of a row of a person with so many rows; 1 where each row weighs one."""
+        return self.grains // rows if self.grains else 1
 
     @property
     def _people(self) -> int:
@@ -46,12 +75,12 @@ class Unit:
     @property
     def l1_of_marginal(self) -> int:
         """k or 2k: the k rows may all lie in one cell, so this is never sqrt(k)."""
-        return self._people * self.contributions
+        return self._people * self.weight
 
     @property
     def l2_squared_of_marginal(self) -> int:
         """k^2 or 2 k^2: k rows leave one cell (and k enter another)."""
-        return self._people * self.contributions**2
+        return self._people * self.weight**2
 
     def of_marginal(self, composition: Composition) -> int:
         """What noise on a marginal is priced by: the squared L2 norm under zCDP, else the L1 norm."""
@@ -60,11 +89,11 @@ class Unit:
     @property
     def linf_of_marginal(self) -> int:
         """k: the most that a single cell moves: it loses k rows of one person, or gains k of another's."""
-        return self.contributions
+        return self.weight
 
     @property
     def l0_of_marginal(self) -> int:
-        """k or 2k: how many cells can move."""
+        """k or 2k: how many cells can move: no more than there are rows."""
         return self._people * self.contributions
 
     @property
@@ -82,12 +111,12 @@ class Unit:
     @property
     def of_counting_query(self) -> int:
         """Query weights in [0, 1], ranges and thresholds among them: k under either relation."""
-        return self.contributions
+        return self.weight
 
     @property
     def of_parity(self) -> int:
         """Query weights in [-1, 1]: k, or 2k where one row leaves at -1 and one enters at +1."""
-        return self._people * self.contributions
+        return self._people * self.weight
 
     @property
     def total_is_public(self) -> bool:

@@ -55,7 +55,7 @@ NoProgress = Annotated[bool, option("No progress bar.", "--no-progress")]
 Overwrite = Annotated[bool, option("Replace an existing file.", "--overwrite", panel=Group.OUTPUT)]
 OverwriteAll = Annotated[bool, option("Replace existing files.", "--overwrite", panel=Group.OUTPUT)]
 ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
-PROMISED = (*ASKED, Group.PRIVACY, Group.CERTIFICATE, Group.EFFORT)
+PROMISED = (*ASKED, Group.PRIVACY, Group.PEOPLE, Group.CERTIFICATE, Group.EFFORT)
 """Groups of flags that commands take."""
 
 

@@ -48,15 +48,16 @@ class Group(Enum):
 
     ASKED = 1, "What must come out right"
     PRIVACY = 2, "Privacy"
-    CERTIFICATE = 3, "Certificate"
-    DOMAIN = 4, "Domain"
-    LEARNING = 5, "Domain"
-    READING = 6, "Reading the table"
-    EFFORT = 7, "Resources"
-    OUTPUT = 8, "Output"
-    SAMPLING = 9, "Output"
-    BOOKS = 10, "Books"
-    CONFIG = 11, "Other"
+    PEOPLE = 3, "Privacy"
+    CERTIFICATE = 4, "Certificate"
+    DOMAIN = 5, "Domain"
+    LEARNING = 6, "Domain"
+    READING = 7, "Reading the table"
+    EFFORT = 8, "Resources"
+    OUTPUT = 9, "Output"
+    SAMPLING = 10, "Output"
+    BOOKS = 11, "Books"
+    CONFIG = 12, "Other"
 
     @property
     def panel(self) -> str:
@@ -242,6 +243,18 @@ POLICY_FLAGS = {
         Group.PRIVACY,
         str,
         "Column that names the person: at most --contributions rows of each are kept, the column is dropped.",
+    ),
+    "people": Flag(
+        Group.PEOPLE,
+        bool,
+        "Each person that --privacy-id names weighs one, however many rows they have, and rows come out "
+        "as people, with made-up ids.",
+    ),
+    "person_columns": Flag(
+        Group.PEOPLE,
+        str,
+        "With --people: columns that are the same in all rows of a person, separated by commas.",
+        example='"sex", "birth_date"',
     ),
     "certificate": Flag(
         Group.CERTIFICATE,

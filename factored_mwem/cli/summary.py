@@ -45,6 +45,10 @@ def summary(done: Done) -> list[str]:
     manifest = done.manifest
     assert manifest.output is not None  # as of every manifest that was written
     size = f"{manifest.output.rows:,} synthetic rows of {len(manifest.attributes):,} columns"
+    if manifest.people is not None:  # one attribute is no column of the rows, and the id is no attribute
+        size += (
+            f", of about {manifest.people.estimated:,} made-up people in {piece(manifest.people.column)!r}"
+        )
     lines = lined("released", [size])
     if done.reused:
         lines = ["this run was finished before: its files are as it wrote them, nothing was spent", *lines]
@@ -92,8 +96,9 @@ def expectation(manifest: Manifest) -> list[str]:
     worst = max(noise, key=lambda name: noise[name])
     mean = sum(noise.values()) / len(noise)
     most = f", in {piece(repr(worst))} by {_percent(noise[worst])}" if len(noise) > 1 else ""
+    whole = "rows" if manifest.people is None else "people"
     return [
-        f"noise moves the share of one value of a column by about {_percent(mean)} of all rows{most}; "
+        f"noise moves the share of one value of a column by about {_percent(mean)} of all {whole}{most}; "
         "several columns together are less sure"
     ]
 
@@ -132,7 +137,7 @@ def _noise_of_columns(manifest: Manifest) -> dict[str, float]:
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """
     size = math.sqrt(2 / math.pi) if manifest.guarantee.composition == "zcdp" else 1.0
-    names, rows = {a.name for a in manifest.attributes}, max(manifest.estimated_rows, 1)
+    names, rows = {a.name for a in manifest.attributes}, max(manifest.counted, 1)
     noise: dict[str, float] = {}
     for m in manifest.measurements:
         if len(m.attributes) == 1 and m.attributes[0] in names:
@@ -179,14 +184,15 @@ def _asks_for_pairs(manifest: Manifest) -> bool:
 def next_steps(done: Done) -> Iterator[str]:
     """Commands to copy, with the names of the files."""
     model = done.files.model
-    if isinstance(done.files.manifest, LocalFile):
+    if isinstance(done.files.manifest, LocalFile) and done.manifest.people is None:
         yield f"fmwem report {_word(done.files.manifest)}"
     if model is None:
         yield "no model was kept: more rows, and answers with error bars, would be a new release"
     elif isinstance(model, LocalFile):
         names = (a.name for a in done.manifest.attributes if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", a.name))
         by = next((f" by {name}" for name in names), "")
-        yield f"fmwem answer {_word(model)} {shlex.quote(f'count{by}')}"
+        if done.manifest.people is None:
+            yield f"fmwem answer {_word(model)} {shlex.quote(f'count{by}')}"
         yield f"fmwem sample {_word(model)} -n 1000"
 
 

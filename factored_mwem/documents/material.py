@@ -81,6 +81,7 @@ class Material:
 
 def material_of(made: Release, manifest: Manifest | None = None) -> Material:
     """Of a release in memory, and of the `manifest` that was written with its rows, where they were."""
+    check_rows_counted(made.manifest)
     drawn = made.drawn()
     batches = (drawn.batch(number) for number in range(len(drawn)))
     return Material(manifest or made.manifest, made.domain, made, counted_rows(made.domain, batches))
@@ -89,11 +90,18 @@ def material_of(made: Release, manifest: Manifest | None = None) -> Material:
 def material_at(path: Path, model: Path | None = None) -> Material:
     """Of a manifest's file, with its rows and its model: the one given, else the one beside it."""
     manifest, domain = manifest_at(path)
+    check_rows_counted(manifest)
     release = _model(path, manifest, model)
     rows = rows_beside(path, manifest)
     counted = None if rows is None else _counted(rows, domain)
     lacking = [why for why, known in ((NO_MODEL, release), (NO_ROWS, counted)) if known is None]
     return Material(manifest, domain, release, counted, tuple(lacking))
+
+
+def check_rows_counted(manifest: Manifest) -> None:
+    """Raises InputError for a release of people, whose noise is in no unit that a page says."""
+    if manifest.people is not None:
+        raise InputError("a page is of a release whose rows were counted; this one counted people")
 
 
 def other_record(path: Path) -> Statement | None:

@@ -65,7 +65,7 @@ def choose_rounds(
     elif policy.rounds == "adaptive":
         rounds = min(MAX_ROUNDS, max(16, 4 * len(domain))) if choices else 0
     else:
-        most = max(4, round(len(domain) * (signal(budget, rows) / 1e4) ** (1 / 3)))
+        most = max(4, round(len(domain) * (signal(budget, rows / policy.unit.weight) / 1e4) ** (1 / 3)))
         rounds = min(choices, MAX_ROUNDS, most)
     adaptive = policy.rounds == "adaptive"
     if policy.initial == "none":

@@ -50,9 +50,11 @@ def learn(
     policy: Policy,
     *,
     needed: Collection[str] = (),
+    known: Sequence[Attribute] = (),
     alone: bool = False,
 ) -> Learning:
     """Learn a domain, and measure its one-way marginals. `needed`: columns that are not dropped in any case.
+    `known`: attributes of other columns whose values are public, and are measured and kept as they are.
 
     Cost: up to the policy's domain budget, and the share of the rest that the first measurements get; where a
     domain is `alone` what is asked for, all. Raises NothingLearnt if noise hides nearly everything.
@@ -63,16 +65,20 @@ def learn(
         what = "nearly every value of every column is its own, or too rare to be told from noise"
         raise _nothing(session, what, len(found), 0.0)
     firsts = [First.of(column) for column in found]
-    first = Domain(one.attribute for one in firsts)
+    first = Domain([*(one.attribute for one in firsts), *known])
     session = session.encode(first, table)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
     cost = session.left * (1 if alone else one_way_share(first, policy, budget, rows))
     settled, measured = [], []
     for a, part in enumerate(initial_shares(first.shape)):
         taken = session.measure(session.rows, (a,), cost=cost * part)
-        made = prune_domain(firsts[a], taken.noisy, taken.stddev)
+        if a < len(firsts):
+            made = prune_domain(firsts[a], taken.noisy, taken.stddev)
+            taken = replace(taken, noisy=with_popular(found[a], made, taken.stddev))
+        else:
+            made = Pruned.whole(first[first.names[a]], taken.noisy)
         settled.append(made)
-        measured.append(replace(taken, noisy=with_popular(found[a], made, taken.stddev)))
+        measured.append(taken)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not kept:
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")

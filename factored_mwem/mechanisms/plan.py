@@ -34,6 +34,7 @@ from factored_mwem.tables.backends.source import Source, Spill
 from factored_mwem.tables.codes.codec import fit_columns
 from factored_mwem.tables.codes.derive import check_rules as check_types
 from factored_mwem.tables.codes.kinds import kind_of
+from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -77,6 +78,15 @@ class Scope:
         return self.request.workload if isinstance(self.request, Request) else ONE_WAY
 
     @property
+    def known(self) -> list[Attribute]:
+        """Attributes beside those of the table, of public values: of people, how many rows each has."""
+        if not self.policy.people:
+            return []
+        facts = {"name": ROWS_OF_PERSON, "type": "integer", "constraints": {"required": True}}
+        values = list(range(1, self.policy.contributions + 1))
+        return [Attribute.model_validate({**facts, "categories": values, "categoriesOrdered": True})]
+
+    @property
     def spill(self) -> Spill:
         """Where the rows' codes go, and how many stay in memory."""
         memory = whole_memory(self.policy, self.machine)
@@ -98,10 +108,24 @@ class Scope:
             if domain is not None and policy.privacy_id in domain:
                 domain = domain.project([name for name in domain.names if name != policy.privacy_id])
             columns = None if columns is None else [name for name in columns if name != policy.privacy_id]
+        if policy.people:
+            scope._check_person_columns(columns)
+            columns = None if columns is None or domain is None else [*columns, ROWS_OF_PERSON]
+            domain = None if domain is None else Domain([*domain, *scope.known], rules=domain.rules)
         scope = replace(scope, columns=columns, domain=domain)
         if domain is None:
             scope._check_learnable()
         return scope
+
+    def _check_person_columns(self, columns: Sequence[str] | None) -> None:
+        known = self.visible.schema.names if columns is None else columns
+        if self.policy.person_columns and self.domain is not None and self.domain.rules:
+            raise InputError(
+                "--person-columns: what is the same in all rows of a person keeps no rules; drop one"
+            )
+        for name in self.policy.person_columns or ():
+            if name not in known or name == ROWS_OF_PERSON:
+                raise InputError(f"--person-columns {name!r}: there is no such column among those released")
 
     def _check_learnable(self) -> None:
         """What can be refused before a domain is learnt: as if each column had a single code."""

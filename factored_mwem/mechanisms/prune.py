@@ -53,6 +53,12 @@ class Pruned:
     clipped: float
     other: float
 
+    @classmethod
+    def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
+        """An attribute that nothing is taken out of."""
+        size = attribute.size
+        return cls(attribute, np.arange(size), np.ones(size, dtype=bool), noisy, 0.0, 0.0)
+
     @property
     def fate(self) -> Fate:
         """In shares of all rows."""

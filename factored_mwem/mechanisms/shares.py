@@ -36,7 +36,7 @@ def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -
     if policy.initial_share is not None:
         return Fraction(policy.initial_share)
     size = sum(s ** (2 / 3) for s in domain.shape) / len(domain)
-    share = 0.18 * size**1.4 * (len(domain) / signal(budget, rows) ** 2) ** 0.2
+    share = 0.18 * size**1.4 * (len(domain) / signal(budget, rows / policy.unit.weight) ** 2) ** 0.2
     return Fraction(round(min(max(share, 0.03), 0.5), 3))
 
 
@@ -46,13 +46,15 @@ def discovery_share(policy: Policy, budget: Budget, rows: float, columns: int) -
 
     Tuned on Adult, where .5, .25 and .12 were best at epsilon 0.1, 1 and 10.
     """
-    scale = signal(budget, rows) / math.sqrt(columns)
+    scale = signal(budget, rows / policy.unit.weight) / math.sqrt(columns)
     share = min(max(0.25 * (2200.0 / scale) ** 0.38, 0.05), 1.0)
     return min(Fraction(round(share, 3)), Fraction(policy.domain_budget))
 
 
 def signal(budget: Budget, rows: float) -> float:
-    """The scale of a problem, rows * sqrt(2 rho): rows over the noise of one measurement of all budget."""
+    """The scale of a problem, rows * sqrt(2 rho): rows over the noise of one measurement of all budget.
+    Where a person weighs more than one, `rows` is what was counted over that weight: see `Unit.weight`.
+    """
     double = 2 * float(budget.amount) if budget.unit == "rho" else float(budget.amount) ** 2
     return max(rows, 1.0) * math.sqrt(double)
 

@@ -73,7 +73,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             reserve=sweep.cost,
         )
         first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
-        scale = signal(session.accountant.budget, total.records)
+        scale = signal(session.accountant.budget, total.records / session.unit.weight)
         cells = most_cells(plan.policy, limits, own=estimate.forest.cells, scale=scale)
         most = min(TUNED.finest * 2 * total.records / first, cells)
         memory = limits.memory - sweep.bytes

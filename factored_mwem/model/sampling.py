@@ -90,6 +90,10 @@ class Batches:
             proposals = enough(len(codes), self.rows) * size // self.rows
             shares = dict(zip(self.aims, self._shares, strict=True))
             codes = improved(self.model.levels, codes, shares, proposals, rng, self.domain.zeros)
+        return self.decoded(number, codes, rng)
+
+    def decoded(self, number: int, codes: Sequence[np.ndarray], rng: np.random.Generator) -> pa.RecordBatch:
+        """The rows of the batch of this number, from `codes`: int[row] of each modelled attribute."""
         columns = decode_table(self.domain, codes, self.schema, rng)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 

@@ -128,11 +128,11 @@ def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
 
 def rows_of(plan: Plan, model: Forest, seed: int) -> Batches:
     """The rows that a release of this model writes."""
-    rows, policy = number_of_rows(plan.request, model), plan.policy.model_dump(mode="json")
+    rows, policy = number_of_rows(plan.request, round(model.total)), plan.policy.model_dump(mode="json")
     aims = aims_for(plan.request.workload, plan.domain, model, rows, policy)
     return Batches(model, plan.domain, plan.schema, rows, partial(generator, seed), aims)
 
 
-def number_of_rows(request: Request, model: Forest) -> int:
+def number_of_rows(request: Request, estimated: int) -> int:
     """How many rows are released: as many as asked for, else the noisy count."""
-    return min(round(model.total), DEFAULT_MAX_ROWS) if request.rows is None else request.rows
+    return min(estimated, DEFAULT_MAX_ROWS) if request.rows is None else request.rows

@@ -29,8 +29,8 @@ def draw_on_spark(release: Release, session: Any, rows: int, *, seed: int | None
     if rows < 0:
         raise InputError(f"rows={rows}: must be a whole number, 0 or more")
     seed = secrets.randbits(64) if seed is None else seed
-    schema = plain_schema(release.schema)
-    batches = len(release.drawn(rows, seed))
+    drawn = release.drawn(rows, seed)
+    schema, batches = plain_schema(drawn.schema), len(drawn)
     tasks = max(1, min(batches, TASKS_A_CORE * cores_of(session)))
     numbers = session.range(0, batches, 1, tasks)
     types = from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -24,6 +24,7 @@ from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import BookedOptions, Request
 from factored_mwem.tables.backends.source import Source
+from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.workload.workload import Workload
 
 log = logging.getLogger("factored_mwem")
@@ -116,7 +117,7 @@ def make(
         fitted.measurements,
         fitted.residuals,
         manifest,
-        rows=number_of_rows(request, fitted.model),
+        rows=number_of_rows(request, manifest.estimated_rows),
         seed=seed,
     )
 
@@ -140,7 +141,9 @@ def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tupl
     workload, policy = scope.workload, scope.policy
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
-        learnt = learn(session, table, scope.columns, policy, needed=needed)
+        known = scope.known
+        columns = scope.columns or [name for name in table.schema.names if name != ROWS_OF_PERSON]
+        learnt = learn(session, table, columns, policy, needed=needed, known=known)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt)
     except NothingLearnt:

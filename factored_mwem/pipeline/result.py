@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from factored_mwem.pipeline.saving.model_fields import Contents
 from factored_mwem.pipeline.saving.replicating import COUNT, Keeper, Told, tables
 from factored_mwem.pipeline.writing import workers_of, write_release
 from factored_mwem.privacy.session import NoiseScale
+from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.tables.outputs.formats import output_of
 from factored_mwem.tables.outputs.targets import target_of
 from factored_mwem.workload.workload import Workload
@@ -45,6 +46,13 @@ def generator(seed: int, batch: int) -> np.random.Generator:
     2^32 would be the first batch of seed + 2^32 * b.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(batch,)))
+
+
+def _reached(drawn: Batches) -> Iterator[pa.RecordBatch]:
+    """The batches, each of which may be where a test ends the process."""
+    for batch in drawn:
+        reach("sampling")
+        yield batch
 
 
 def aims_for(
@@ -85,26 +93,46 @@ class Release(Contents):
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
         from factored_mwem.pipeline.summary import facts_of, in_html
 
-        rows = Batches(self.model, self.domain, self.schema, 5, partial(generator, self.seed))
-        return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
+        rows = self._batches(5, self.seed, [])
+        return in_html(facts_of(self), pa.Table.from_batches(rows, schema=rows.schema))
+
+    @property
+    def unit(self) -> Unit:
+        """What the noise protects."""
+        promised, people = self.manifest.guarantee, self.manifest.people
+        by_id = self.manifest.policy.get("privacy_id") is not None
+        grains = people.grains if people is not None else 0
+        return Unit(Neighbours(promised.neighbours), promised.contributions, by_id=by_id, grains=grains)
+
+    @property
+    def rows_model(self) -> Forest:
+        """The model of rows: the release's own, unless that is of people."""
+        if self.manifest.people is None:
+            return self.model
+        from factored_mwem.pipeline.people import rows_model
+
+        return rows_model(self.model, self.domain, self.unit)
 
     @property
     def evidence(self) -> Evidence:
-        """What answers rest on."""
+        """What answers rest on. Raises InputError where people were counted, not rows."""
         from factored_mwem.answers.evidence import Evidence
 
+        if self.manifest.people is not None:
+            what = (
+                "answers with error bars are of tables whose rows were counted; this release counted people"
+            )
+            raise InputError(f"{what}: count the synthetic rows, or use Release.marginal")
         learns = any(charge.stage == "discover" for charge in self.manifest.ledger)
         learnt = [a for a, attribute in enumerate(self.domain.modelled) if learns and attribute.learnt]
         first = {m.positions: i for i, m in reversed(list(enumerate(self.measurements)))}
         settled = frozenset(first[(a,)] for a in learnt if (a,) in first)
         promised, engine = self.manifest.guarantee, str(self.manifest.policy["engine"])
-        by_id = self.manifest.policy.get("privacy_id") is not None
-        unit = Unit(Neighbours(promised.neighbours), promised.contributions, by_id=by_id)
         known = (self.domain, self.model, self.measurements, self.residuals)
         counts = [c.scale for c in self.manifest.ledger if c.stage == "measure" and not c.target]
         apart = counts and 0 < counts[0] < math.inf and all(m.positions for m in self.measurements)
         counted = NoiseScale(counts[0], promised.composition) if apart else None
-        return Evidence(*known, unit.total_is_public, engine, settled, counted)
+        return Evidence(*known, self.unit.total_is_public, engine, settled, counted)
 
     def answer(
         self,
@@ -141,35 +169,44 @@ class Release(Contents):
         return tables(self.evidence, self.schema, self.rows, count, seed)
 
     def marginal(self, *names: str) -> Marginal:
-        """The model's counts over these columns: less noisy than those of any synthetic rows, and free."""
+        """The model's counts of rows over these columns: less noisy than those of any synthetic rows, and free."""
         from factored_mwem.pipeline.marginal import marginal_of
 
-        return marginal_of(self.model, self.domain, names)
+        return marginal_of(self.rows_model, self.domain, names)
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in batches: the release's own, or `rows` others. Free: the model is public."""
-        for batch in self.drawn(rows, seed):
-            reach("sampling")
-            yield batch
+        return _reached(self.drawn(rows, seed))
 
     def drawn(self, rows: int | None = None, seed: int | None = None) -> Batches:
         """The release's own rows, or others, as yet to be drawn."""
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
-        policy, workload = self.manifest.policy, self.manifest.queries
-        aims = aims_for(workload, self.domain, self.model, rows, policy)
-        return Batches(self.model, self.domain, self.schema, rows, partial(generator, seed), aims)
+        policy, workload, model = self.manifest.policy, self.manifest.queries, self.rows_model
+        return self._batches(rows, seed, aims_for(workload, self.domain, model, rows, policy), model)
+
+    def _batches(self, rows: int, seed: int, aims: Sequence[View], model: Forest | None = None) -> Batches:
+        """Rows of the model of rows, refined towards `aims`."""
+        model, draw, people = model or self.rows_model, partial(generator, seed), self.manifest.people
+        if people is None:
+            return Batches(model, self.domain, self.schema, rows, draw, aims)
+        from factored_mwem.pipeline.people import PeopleBatches, RowCounts, schema_of
+
+        counts = RowCounts.of(self.domain[ROWS_OF_PERSON], self.unit)
+        schema = schema_of(self.schema, people)
+        facts = {"inner": self.schema, "people": people, "counts": counts}
+        return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """`rows` fresh rows; the same ones for the same `seed`."""
         if rows < 0:
             raise InputError(f"rows={rows}: must be a whole number, 0 or more")
-        return pa.Table.from_batches(
-            self.batches(rows, seed=secrets.randbits(64) if seed is None else seed), schema=self.schema
-        )
+        drawn = self.drawn(rows, secrets.randbits(64) if seed is None else seed)
+        return pa.Table.from_batches(_reached(drawn), schema=drawn.schema)
 
     def to_arrow(self) -> pa.Table:
         """The synthetic table: the same rows at every call."""
-        return pa.Table.from_batches(self.batches(), schema=self.schema)
+        drawn = self.drawn()
+        return pa.Table.from_batches(_reached(drawn), schema=drawn.schema)
 
     def to_pandas(self) -> Any:
         """The synthetic table as a pandas data frame."""

@@ -43,12 +43,12 @@ def sensitivity(shape: Sequence[int], weights: np.ndarray, unit: Unit, compositi
 
     A row adds a column u of the questions, for a subset of weight w of squared norm w^2 prod k (k - 1), with
     1 for two codes (of L1 norm w). Add-remove: all of a person's rows in one cell. Replace: a rows u go and b
-    rows v come, at most |a u - b v| by convexity, greatest with a = b = contributions or with b = 0. The
+    rows v come, at most |a u - b v| by convexity, greatest with a = b = a person's weight or with b = 0. The
     product of u and v depends only on the attributes where they differ: each puts -k in the place of k (k -
     1). The greatest distance over all such patterns is exact, and less than the sum of every subset's own
     greatest distance.
     """
-    sizes, rows = [k for k in shape if k > 1], unit.contributions
+    sizes, rows = [k for k in shape if k > 1], unit.weight
     gaussian = composition is Composition.ZCDP
     same = [1 if k == 2 or not gaussian else k * (k - 1) for k in sizes]
     norms = over_subsets(same) * weights.astype(np.float64) ** (2 if gaussian else 1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, Unpack
 
 from pydantic import ByteSize, Field, StrictInt, model_validator
 
+from factored_mwem.accounting.unit import MOST_ROWS, Unit, grains_of
+from factored_mwem.domain.dialect import Names
 from factored_mwem.errors import InputError
 from factored_mwem.request.promise import Books, Chosen, Terms, TermsChoices
 
@@ -59,6 +61,8 @@ class Choices(TermsChoices, total=False):
     time_budget: float | None
     domain_budget: float
     drop_unique: bool
+    people: bool
+    person_columns: Sequence[str] | str
     initial: Literal["one-way", "histogram", "none"]
     initial_share: float | None
     select_share: float
@@ -137,6 +141,9 @@ class Policy(Acceptance, Terms):
     noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in
     one component, as the paper's sections 2 and 3 do.
 
+    `people`: each person that `privacy_id` names weighs one, whatever the number of their rows, and rows come
+    out as people; `person_columns` are the same in all rows of a person.
+
     >>> from factored_mwem import Policy
     >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
     Policy(epsilon=0.5, delta=1e-06, contributions=3)
@@ -149,6 +156,8 @@ class Policy(Acceptance, Terms):
     time_budget: float | None = Field(default=None, gt=0, le=1e9)
     domain_budget: float = Field(default=0.5, gt=0, lt=1)
     drop_unique: bool = False
+    people: bool = False
+    person_columns: Names = None
     initial: Literal["one-way", "histogram", "none"] = "one-way"
     initial_share: float | None = Field(default=None, gt=0, lt=1)
     select_share: float = Field(default=0.1, gt=0, lt=1)
@@ -184,6 +193,31 @@ class Policy(Acceptance, Terms):
             )
         return self
 
+    @model_validator(mode="after")
+    def _knows_its_people(self) -> Self:
+        if not self.people:
+            if self.person_columns is not None:
+                raise ValueError("person_columns says what is the same in all rows of a person: give people")
+            return self
+        if self.privacy_id is None:
+            raise ValueError("people needs privacy_id, the column that names the person")
+        if not 2 <= self.contributions <= MOST_ROWS:
+            what = "the most rows of a person that are used (others are left out at random)"
+            raise ValueError(f"people needs contributions from 2 to {MOST_ROWS}: {what}")
+        if self.engine == "mwem" or self.certificate is not None:
+            what = "engine='mwem'" if self.engine == "mwem" else "a certificate"
+            raise ValueError(f"{what} counts rows, not people; leave it out with people")
+        if self.privacy_id in (self.person_columns or ()):
+            raise ValueError(
+                f"person_columns lists {self.privacy_id!r}, which names the person; leave it out"
+            )
+        return self
+
+    @property
+    def unit(self) -> Unit:
+        unit = super().unit
+        return replace(unit, grains=grains_of(self.contributions)) if self.people else unit
+
     @property
     def cells(self) -> int:
         """Most cells of all trees together, or of one dense component."""
@@ -191,7 +225,11 @@ class Policy(Acceptance, Terms):
 
     @property
     def uncertified(self) -> Policy:
-        """The policy itself, for outputs without rows. Raises InputError if it asks for a certificate."""
+        """The policy itself, for outputs without rows. Raises InputError if it asks for people, or for a
+        certificate of rows.
+        """
+        if self.people:
+            raise InputError("people come out as rows, and there are none here; leave people out")
         if self.certificate is not None:
             raise InputError("a certificate is of released rows, and there are none here; leave it out")
         return self

@@ -16,6 +16,7 @@ from factored_mwem.errors import InputError, shown
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.promise import Books
 from factored_mwem.request.table import PrivateTable
+from factored_mwem.tables.backends.source import Source
 from factored_mwem.workload.workload import Workload
 
 NUMBERS = ("rows", "sample_seed")
@@ -78,6 +79,20 @@ class Request(PrivateTable):
     @property
     def policy(self) -> Policy:
         return self.promise
+
+    def _visible(self) -> Source:
+        """Of people also how many rows each has."""
+        by = self.policy.privacy_id
+        return (
+            self.private.with_rows_of_person(by) if self.policy.people and by else PrivateTable._visible(self)
+        )
+
+    def bounded(self) -> Source:
+        """As of any table; of people, each weighs one."""
+        by, policy = self.policy.privacy_id, self.policy
+        if policy.people and by is not None:
+            return self.private.people(by, policy.unit, self.nobody)
+        return PrivateTable.bounded(self)
 
     @property
     def budget(self) -> Budget:

@@ -65,17 +65,26 @@ class PrivateTable:
     @property
     def visible(self) -> Source:
         """Names and types of the columns, but for the one that names the person."""
+        return self._visible()
+
+    def _visible(self) -> Source:
         by = self.promise.privacy_id
         return self.private if by is None else self.private.without(by)
 
     def bounded(self) -> Source:
         """The rows, at most `contributions` of each person where a column names them. Reads rows."""
-        promise, by = self.promise, self.promise.privacy_id
-        if by is None:
-            return self.private
-        known = self.declared is not None and by in self.declared
-        missing = (self.declared[by].missing_values or ()) if self.declared is not None and known else ()
-        return self.private.bounded(by, promise.contributions, missing)
+        by = self.promise.privacy_id
+        return (
+            self.private if by is None else self.private.bounded(by, self.promise.contributions, self.nobody)
+        )
+
+    @property
+    def nobody(self) -> Sequence[str]:
+        """Texts that the domain calls missing in the column that names the person."""
+        by = self.promise.privacy_id
+        if self.declared is None or by is None or by not in self.declared:
+            return ()
+        return self.declared[by].missing_values or ()
 
 
 def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | None:

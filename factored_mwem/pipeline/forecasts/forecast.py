@@ -63,10 +63,19 @@ class LearningForecast:
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
     """What a release of about so many `rows` would do, on this machine."""
+    check_counts_rows(request)
     scope = Scope.of(request, Machine.of(request.policy))
     if scope.domain is None:
         return forecast_learning(scope, rows)
     return forecast(Plan.of(scope, scope.domain), rows)
+
+
+def check_counts_rows(request: Request) -> None:
+    """Raises InputError where people are counted, of whose number a forecast knows nothing."""
+    if request.policy.people:
+        raise InputError(
+            "a forecast is of a release that counts rows; leave out --people to see one of those"
+        )
 
 
 def forecast_learning(scope: Scope, rows: int) -> LearningForecast:

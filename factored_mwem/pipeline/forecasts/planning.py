@@ -22,7 +22,7 @@ from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import one_shot_suits, predicted_errors
 from factored_mwem.pipeline.forecasts.error_law import LAWS, ExpectedError, Problem, expected_error
-from factored_mwem.pipeline.forecasts.forecast import forecast, forecast_learning
+from factored_mwem.pipeline.forecasts.forecast import check_counts_rows, forecast, forecast_learning
 from factored_mwem.pipeline.forecasts.noise_alone import NoiseAlone, scale_of
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.request import Request
@@ -130,6 +130,7 @@ def planned(
     """The same of a request."""
     if not isinstance(rows, Integral) or isinstance(rows, bool) or not 1 <= rows <= 10**12:
         raise InputError(f"assume_rows={shown(rows)}: a guess of the number of rows, 1 or more")
+    check_counts_rows(request)
     known = _Known.of(request, int(rows))
     prospects = tuple(known.at(epsilon) for epsilon in _compared(request.policy, epsilons, error))
     result = Planned(

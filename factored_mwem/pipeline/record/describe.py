@@ -6,22 +6,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 
+import pyarrow as pa
+
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
+from factored_mwem.model.forest import Forest
+from factored_mwem.pipeline.people import people_in, rows_model
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     Manifest,
     MeasuredMarginal,
     MeasuredQuestion,
     MeasuredResiduals,
+    PeopleFacts,
     Stage,
 )
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import DEFAULT_MAX_ROWS
+from factored_mwem.tables.codes.parsing import value_type
 
 MUCH = 0.1
 """A warning says so where more than this share of a learnt column's values is lost."""
@@ -44,11 +50,32 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         rounds=fitted.rounds,
         measurements=tuple(_measured(m, names) for m in fitted.measurements),
         residuals=tuple(map(_residuals, fitted.residuals)),
-        estimated_rows=round(model.total),
+        estimated_rows=round(_rows_model(plan, model).total),
+        people=_people(plan, model),
         sample_seed=request.sample_seed,
         warnings=tuple(_warnings(plan, fitted)),
         notes=fitted.notes,
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
+    )
+
+
+def _rows_model(plan: Plan, model: Forest) -> Forest:
+    return rows_model(model, plan.domain, plan.policy.unit) if plan.policy.people else model
+
+
+def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
+    """What a release says of the people that it counted."""
+    policy, private = plan.policy, plan.request.private
+    if not policy.people or policy.privacy_id is None:
+        return None
+    kind = value_type(private.schema.field(policy.privacy_id).type)
+    return PeopleFacts(
+        column=policy.privacy_id,
+        type="integer" if pa.types.is_integer(kind) else "string",
+        grains=policy.unit.grains,
+        most_rows=policy.contributions,
+        estimated=round(people_in(model, plan.domain, policy.unit)),
+        constant=policy.person_columns or (),
     )
 
 
@@ -70,7 +97,7 @@ def _residuals(r: Residuals) -> MeasuredResiduals:
 
 def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
     """What a reader of the manifest should know; public facts and noisy answers only."""
-    policy, records = plan.policy, fitted.model.total
+    policy, records = plan.policy, _rows_model(plan, fitted.model).total
     if plan.late:
         yield plan.late
     if policy.epsilon > 10:
@@ -79,7 +106,7 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
         yield (
             f"delta {policy.delta:g} is more than one in the number of rows; a delta far below that is common"
         )
-    if fitted.total.stderr > records / 2:
+    if fitted.total.stderr > fitted.model.total / 2:
         yield (
             "the noise is as large as the number of rows itself: give --rows, and expect little of the values"
         )

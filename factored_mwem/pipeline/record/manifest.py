@@ -115,6 +115,20 @@ class Certificate(Part):
     tried: int = 1
 
 
+class PeopleFacts(Part):
+    """Of a release in which each person weighs one: noise and sensitivities are in grains, `grains` a person.
+    `column` names the person in the rows, in values of `type` that are made up. `estimated`: about how many
+    people there are. `constant`: columns that are the same in all rows of a person.
+    """
+
+    column: str
+    type: Literal["string", "integer"]
+    grains: int
+    most_rows: int
+    estimated: int
+    constant: tuple[str, ...] = ()
+
+
 class Manifest(Statement):
     """The statement of a release as a whole.
 
@@ -141,10 +155,16 @@ class Manifest(Statement):
     residuals: tuple[MeasuredResiduals, ...] = ()
     questions: tuple[MeasuredQuestion, ...] = ()
     estimated_rows: int
+    people: PeopleFacts | None = None
     sample_seed: int | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     certificate: Certificate | None = None
+
+    @property
+    def counted(self) -> int:
+        """About how much was counted in the unit of the noise: rows, or grains of people."""
+        return self.estimated_rows if self.people is None else self.people.estimated * self.people.grains
 
     @property
     def queries(self) -> Workload:

@@ -22,6 +22,7 @@ from factored_mwem.pipeline.record.manifest import Manifest, read_record
 from factored_mwem.pipeline.record.statement import KINDS, Statement, tool_version
 from factored_mwem.request.policy import Policy, split_policy
 from factored_mwem.request.promise import Terms
+from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 
 NO_FILE = "the books list no file of this release: only its costs, policy, workload and domain were compared"
 NO_WORDS = "it is of another version of this program: its statement and its assumptions were not compared"
@@ -219,6 +220,8 @@ def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterato
         return
     columns = entry.parameters["settings"]["columns"]
     chosen = set(declared if columns is None else columns) - {privacy_id}
+    if manifest.people is not None:
+        chosen |= {ROWS_OF_PERSON}
     if set(here) != chosen:
         yield f"its domain is not of the columns that {release} was asked for in the books"
     for name in here:

@@ -5,7 +5,7 @@ Private: `discover` reads it through the accountant, `draft` says NOT PRIVATE.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,10 +35,11 @@ class ColumnProfile(Private):
     waiting: int = 0
     _kinds: np.ndarray | None = None
 
-    def add(self, column: pa.Array) -> None:
-        """Count a batch of the column."""
+    def add(self, column: pa.Array, weight: int = 1) -> None:
+        """Count a batch of the column, each row `weight` times."""
         counted = pc.value_counts(plain(column))
-        self.add_counted(counted.field("values"), counted.field("counts"))
+        counts = counted.field("counts")
+        self.add_counted(counted.field("values"), counts if weight == 1 else pc.multiply(counts, weight))
 
     def add_counted(self, values: pa.Array, counts: pa.Array) -> None:
         """Add values, of the column's plain type, that somebody else has counted."""
@@ -138,8 +139,16 @@ class ColumnProfile(Private):
         return np.bincount(bins, counts, minlength=len(edges) + 1)[1:-1].astype(np.int64)
 
 
-def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
-    """The profile of each column, in one pass.
+Weighted = tuple[pa.RecordBatch, int]
+"""Rows, and what each of them weighs."""
+
+
+def profile(
+    table: Table,
+    columns: Sequence[str],
+    weighted: Callable[[pa.RecordBatch], Iterable[Weighted]] = lambda batch: [(batch, 1)],
+) -> dict[str, ColumnProfile]:
+    """The profile of each column, in one pass, each row counted as often as `weighted` says.
 
     Raises InputError for a type that no domain can describe, ResourceError for too many columns.
     """
@@ -150,8 +159,9 @@ def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         kind_of(table.schema.field(name))
     profiles = {name: ColumnProfile() for name in columns}
     for batch in table.batches(columns):
-        for name, column in zip(columns, batch.columns, strict=True):
-            profiles[name].add(column)
+        for rows, weight in weighted(batch):
+            for name, column in zip(columns, rows.columns, strict=True):
+                profiles[name].add(column, weight)
     for name, found in profiles.items():
         if not found.parts:
             found.add(pa.array([], plain(pa.array([], table.schema.field(name).type)).type))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,24 +26,35 @@ def bound_contributions(table: Table, privacy_id: str, most: int, missing: Seque
     would move where one is charged.
     """
     rest = without(table, privacy_id)
-    empty = pa.array([], table.schema.field(privacy_id).type)
-    columns = itertools.chain([empty], (batch.column(0) for batch in table.batches([privacy_id])))
-    kept = _first_rows(pa.concat_arrays([_people(column, missing) for column in columns]), most)
+    kept = _first_rows(ids_of(table, privacy_id, missing), most)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        at = 0
-        for batch in table.batches(columns):
-            if at + batch.num_rows > len(kept):
-                break
+        for at, batch in passed(table.batches(columns), len(kept)):
             yield batch.filter(pa.array(kept[at : at + batch.num_rows]))
-            at += batch.num_rows
-        else:
-            if at == len(kept):
-                return
-        what = "the table has another number of rows than when its people were counted"
-        raise Changed(f"{what}; let nothing write to it meanwhile")
 
     return replace(rest, read=read)
+
+
+def ids_of(table: Table, privacy_id: str, missing: Sequence[str] = ()) -> pa.Array:
+    """The id of each row, null for nobody. Reads the ids."""
+    empty = pa.array([], table.schema.field(privacy_id).type)
+    columns = itertools.chain([empty], (batch.column(0) for batch in table.batches([privacy_id])))
+    return pa.concat_arrays([_people(column, missing) for column in columns])
+
+
+def passed(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Each batch with the number of its first row; Changed if they are not as many `rows` as before."""
+    at = 0
+    for batch in batches:
+        if at + batch.num_rows > rows:
+            break
+        yield at, batch
+        at += batch.num_rows
+    else:
+        if at == rows:
+            return
+    what = "the table has another number of rows than when its people were counted"
+    raise Changed(f"{what}; let nothing write to it meanwhile")
 
 
 def without(table: Table, privacy_id: str) -> Table:

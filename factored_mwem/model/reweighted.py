@@ -1,0 +1,63 @@
+"""Reweighted: a model of other records than those it was fitted to, exactly: of rows, from one in which each
+person weighs one. Free, for the model is public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from factored_mwem.domain.levels import Levels, View
+from factored_mwem.model.clique_tree import grid
+from factored_mwem.model.corrections import Corrections
+from factored_mwem.model.forest import Component, Forest
+
+
+def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
+    """The model in which a record with code c of `attribute` counts `weights[c]` times: float64[code] > 0.
+
+    A factor on one attribute leaves the cliques as they are: the new marginal of a clique is the old one over
+    the clique and the attribute, times the weights, the attribute summed out again where it is not its own.
+    The same holds of each correction, whose table is what the corrected model answers.
+    """
+    levels, factor = model.levels, Factor(attribute, weights)
+    home = int(model.part_of[attribute])
+    mean = float(model.components_by_id[home].marginals([(attribute,)])[0] @ weights)
+    parts = []
+    for id_, part in model.components_by_id.items():
+        if id_ == home:
+            cliques = part.tree.cliques
+            tables = part.marginals([factor.wide(levels, view) for view in cliques])
+            cells = [factor.over(levels, view, table) for view, table in zip(cliques, tables, strict=True)]
+            parts.append(Component.of(part.tree, np.concatenate(cells) / mean))
+        else:
+            parts.append(part)
+    made = Forest(levels, parts, model.total * mean)
+    views = model.corrections.views
+    if views:
+        tables = model.marginals([factor.wide(levels, view) for view in views])
+        cells = [factor.over(levels, view, table) for view, table in zip(views, tables, strict=True)]
+        made.corrections = Corrections(levels, views, cells)
+    return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factor:
+    """`weights: float64[code]` of an attribute."""
+
+    attribute: int
+    weights: np.ndarray
+
+    def wide(self, levels: Levels, view: View) -> View:
+        """The view with the attribute at its own codes."""
+        others = [v for v in view if levels.attribute[v] != self.attribute]
+        return levels.view([*others, self.attribute])
+
+    def over(self, levels: Levels, view: View, table: np.ndarray) -> np.ndarray:
+        """float64[cells of `view`]: those of `table`, float64[cells of `wide`], times the weights."""
+        wide = self.wide(levels, view)
+        shape = [int(levels.sizes[v]) for v in wide]
+        along = [-1 if v == self.attribute else 1 for v in wide]
+        scaled = table.reshape(shape) * self.weights.reshape(along)
+        return np.bincount(grid(levels.steps(wide, view)), scaled.ravel(), minlength=levels.cells(view))
