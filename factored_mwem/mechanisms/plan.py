@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -41,6 +41,8 @@ from factored_mwem.workload.workload import Workload
 BYTES_A_CERTIFIED_CELL = 32.0
 """Counts of the private and of the released rows, of a batch of these, and in grains."""
 ONE_WAY = Workload.marginals(1)
+SINGLE_SIZES = 20
+"""Numbers of rows of a person that are told apart: of more, few people have each."""
 MAX_CERTIFIED_CELLS = 2.0**27
 """Of all marginals that are certified: 4 GB with what counting takes beside them."""
 
@@ -53,7 +55,8 @@ class Scope:
     """A request without its privacy-id column, on a given machine: all that is known before there is a
     domain. Of a table that no workload is asked of, what learning its domain measures is the workload.
 
-    `visible`: the table's names and types; `domain`: the declared one, None if it must be learnt.
+    `visible`: the table's names and types; `domain`: the declared one, None if it must be learnt;
+    `most_rows`: of a person, where fewer are used than the policy says.
     """
 
     request: PrivateTable
@@ -61,6 +64,7 @@ class Scope:
     visible: Source
     columns: Sequence[str] | None
     domain: Domain | None
+    most_rows: int | None = None
 
     @property
     def asked(self) -> Request:
@@ -78,13 +82,15 @@ class Scope:
         return self.request.workload if isinstance(self.request, Request) else ONE_WAY
 
     @property
+    def own_columns(self) -> list[str]:
+        """The columns of the table that are released."""
+        names = self.visible.schema.names if self.columns is None else self.columns
+        return [name for name in names if name != ROWS_OF_PERSON]
+
+    @property
     def known(self) -> list[Attribute]:
         """Attributes beside those of the table, of public values: of people, how many rows each has."""
-        if not self.policy.people:
-            return []
-        facts = {"name": ROWS_OF_PERSON, "type": "integer", "constraints": {"required": True}}
-        values = list(range(1, self.policy.contributions + 1))
-        return [Attribute.model_validate({**facts, "categories": values, "categoriesOrdered": True})]
+        return [rows_of_person(self.most_rows or self.policy.contributions)] if self.policy.people else []
 
     @property
     def spill(self) -> Spill:
@@ -111,11 +117,20 @@ class Scope:
         if policy.people:
             scope._check_person_columns(columns)
             columns = None if columns is None or domain is None else [*columns, ROWS_OF_PERSON]
-            domain = None if domain is None else Domain([*domain, *scope.known], rules=domain.rules)
         scope = replace(scope, columns=columns, domain=domain)
+        if policy.people and domain is not None:
+            scope = replace(scope, domain=Domain([*domain, *scope.known], rules=domain.rules))
         if domain is None:
             scope._check_learnable()
         return scope
+
+    def using(self, most_rows: int) -> Scope:
+        """The same where no more than so many rows of a person are used."""
+        scope = replace(self, most_rows=most_rows)
+        if self.domain is None:
+            return scope
+        others = [a for a in self.domain if a.name != ROWS_OF_PERSON]
+        return replace(scope, domain=Domain([*others, *scope.known], rules=self.domain.rules))
 
     def _check_person_columns(self, columns: Sequence[str] | None) -> None:
         known = self.visible.schema.names if columns is None else columns
@@ -148,11 +163,18 @@ class Scope:
                     raise InputError(f"--accept {criterion.text.strip()!r}: {what}")
 
 
+class People(NamedTuple):
+    """How many rows of a person are used at most, and the columns that are the same in all of them."""
+
+    most_rows: int
+    constant: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """The domain and the types its rows come back in, the marginals that may be measured, how many are
     `left_out`, and what the mechanism may use: `limits` of the trees, or the `queries` of other kinds.
-    `learning`: what else is known where the domain was learnt.
+    `learning`: what else is known where the domain was learnt; `people`: and of people.
     """
 
     request: Request
@@ -163,6 +185,7 @@ class Plan:
     limits: RunLimits | None = None
     queries: Queries | None = None
     learning: Learning | None = None
+    people: People | None = None
 
     @classmethod
     def of(cls, scope: Scope, domain: Domain, learning: Learning | None = None) -> Plan:
@@ -221,6 +244,18 @@ class Plan:
     def late(self) -> str | None:
         """What to say where even the least that can be done takes longer than was asked."""
         return self.limits.late(self.policy) if self.limits is not None else None
+
+
+def rows_of_person(most: int) -> Attribute:
+    """The number of rows of a person: each up to SINGLE_SIZES on its own, then in bins of a quarter."""
+    facts = {"name": ROWS_OF_PERSON, "type": "integer", "constraints": {"required": True}}
+    if most <= SINGLE_SIZES:
+        values = {"categories": list(range(1, most + 1)), "categoriesOrdered": True}
+        return Attribute.model_validate({**facts, **values})
+    edges = list(range(1, SINGLE_SIZES + 2))
+    while (following := math.ceil(edges[-1] * 1.25)) < most:
+        edges.append(following)
+    return Attribute.model_validate({**facts, "edges": [*edges, most]})
 
 
 def fitting(

@@ -114,6 +114,20 @@ class CliqueTree:
         """For each axis of the clique, what its codes add to the cell of `view`, which the clique fixes."""
         return self.levels.steps(self.cliques[clique], view)
 
+    def spanning(self, view: View) -> CliqueTree:
+        """The smallest tree found that holds all these cliques and `view`."""
+        return CliqueTree.of(self.levels, [*self.cliques, view])
+
+    def rooted(self, root: int) -> tuple[CliqueTree, list[int]]:
+        """(the same tree with clique `root` as its root, the old number of each of its cliques)."""
+        order, edges = [root], []
+        for at, k in enumerate(order):
+            for j in self.neighbours[k]:
+                if j not in order:
+                    edges.append((len(order), at, self.separators[j, k]))
+                    order.append(j)
+        return CliqueTree(self.levels, tuple(self.cliques[k] for k in order), tuple(edges)), order
+
     def split(self, clique: int) -> int:
         """Where to cut a clique's axes: head and tail are both about the square root of its cells."""
         return split([int(self.levels.sizes[v]) for v in self.cliques[clique]])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from factored_mwem.domain.levels import Levels
+from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.drawing import Conditional, deal
 from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.forest import Component, Forest
+
+Dealt = Callable[[Conditional, np.ndarray], np.ndarray]
+"""Gives each row a cell of a clique within its group, int64[row]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +32,7 @@ class Drawing:
 
     def __init__(self, model: Forest) -> None:
         self._levels = model.levels
-        self._trees = [(part.attributes, _steps(part)) for part in model.components]
+        self._trees = [(part.attributes, _steps(part, ())) for part in model.components]
 
     def codes(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
         """int64[row] per attribute: the codes of `rows` rows, every component in a random order of its own.
@@ -37,14 +40,7 @@ class Drawing:
         The cells of a tree's root come within one row of their share; below, within one row of their share of
         the rows that their separator's cell has.
         """
-        hand = np.empty(rows, dtype=np.int64)  # scratch
-
-        def dealt(table: Conditional, row: np.ndarray) -> np.ndarray:
-            cells, begin = np.empty(rows, dtype=np.int64), rng.random(len(table.first) - 1)
-            deal(table, row, begin, rng.random(rows), hand, cells)
-            return cells
-
-        return self._drawn(rows, dealt)
+        return self._drawn(rows, dealing(rows, rng), {})
 
     def independent(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
         """int64[row] per attribute: the codes of rows drawn independently of each other, as a sample is.
@@ -52,13 +48,13 @@ class Drawing:
         Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how far
         a table may be from where it comes from needs these.
         """
-        return self._drawn(rows, lambda table, row: _dealt_alone(table, row, rng.random(rows)))
+        return self._drawn(rows, lambda table, row: _dealt_alone(table, row, rng.random(rows)), {})
 
-    def _drawn(self, rows: int, dealt: Callable[[Conditional, np.ndarray], np.ndarray]) -> list[np.ndarray]:
-        """int64[row] per attribute; `dealt` gives each row a cell of a clique within its separator's cell."""
+    def _drawn(self, rows: int, dealt: Dealt, given: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        """int64[row] per attribute; `given`: codes that are known, which the roots begin from."""
         codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(self._levels.shape)
         for attributes, steps in self._trees:
-            drawn: dict[int, np.ndarray] = {}
+            drawn = {a: given[a] for a in attributes if a in given}
             for step in steps:
                 row = np.zeros(rows, dtype=np.int64)
                 for u, adds in step.known:
@@ -73,6 +69,59 @@ class Drawing:
         return codes
 
 
+class ConditionalDrawing(Drawing):
+    """A forest laid out for drawing rows of which the codes of some attributes are given: those of `given`,
+    in this order, as long as all trees together, which must hold them in one clique each, have at most
+    `most` cells; see `attributes`.
+    """
+
+    def __init__(self, model: Forest, given: Sequence[int], most: float) -> None:
+        self._levels, self.attributes = model.levels, tuple[int, ...]()
+        parts = {id_: (part, tuple[int, ...]()) for id_, part in model.components_by_id.items()}
+        cells = {id_: sum(part.tree.cells) for id_, part in model.components_by_id.items()}
+        for a in given:
+            id_ = int(model.part_of[a])
+            view = model.levels.view([*parts[id_][1], a])
+            held = parts[id_][0].tree
+            tree = held if held.clique_of(view) is not None else held.spanning(view)
+            if sum(cells.values()) - cells[id_] + sum(tree.cells) > most:
+                continue
+            cells[id_], self.attributes = sum(tree.cells), (*self.attributes, a)
+            parts[id_] = model.components_by_id[id_].rooted_at(view), view
+        self._trees = [(part.attributes, _steps(part, view)) for part, view in parts.values()]
+        self._given = [
+            (view, _conditional(part.marginals([view])[0], np.zeros(model.levels.cells(view), np.int64), 1))
+            for part, view in parts.values()
+            if view
+        ]
+
+    def given(self, count: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
+        """int64[drawn] of each of `attributes`: codes of the model, trees apart."""
+        deals, codes = dealing(count, rng), {}
+        for view, table in self._given:
+            cells = deals(table, np.zeros(count, dtype=np.int64))
+            for v, stride in _strides(self._levels, view, set()):
+                codes[v] = cells // stride % int(self._levels.sizes[v])
+        return codes
+
+    def codes_given(self, given: Mapping[int, np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+        """int64[row] per attribute: rows of the model with these codes of `attributes`."""
+        rows = len(next(iter(given.values())))
+        return self._drawn(rows, dealing(rows, rng), given)
+
+
+def dealing(rows: int, rng: np.random.Generator) -> Dealt:
+    """Deals rows within one row of their share of each group, see `deal`."""
+    hand = np.empty(rows, dtype=np.int64)  # scratch
+
+    def dealt(table: Conditional, row: np.ndarray) -> np.ndarray:
+        cells, begin = np.empty(rows, dtype=np.int64), rng.random(len(table.first) - 1)
+        deal(table, row, begin, rng.random(rows), hand, cells)
+        return cells
+
+    return dealt
+
+
 def _dealt_alone(table: Conditional, given: np.ndarray, luck: np.ndarray) -> np.ndarray:
     """int64[row]: a cell of each row's group, by its share, and by `luck: float64[row]`, in [0, 1), alone."""
     first, last = table.first[given], table.first[given + 1] - 1
@@ -82,12 +131,16 @@ def _dealt_alone(table: Conditional, given: np.ndarray, luck: np.ndarray) -> np.
     return table.cells[np.clip(at, first, np.maximum(first, last)).clip(0, len(table.cells) - 1)]
 
 
-def _steps(part: Component) -> list[Step]:
-    """The cliques of a tree in the order in which they are drawn: each after its parent."""
+def _steps(part: Component, given: View) -> list[Step]:
+    """The cliques of a tree in the order in which they are drawn: each after its parent, the root after what
+    it holds of variables that are `given`.
+    """
     tree, levels = part.tree, part.tree.levels
     steps, reached = [], set(tree.cliques[0])
-    root = _conditional(part.table(0), np.zeros(tree.cells[0], dtype=np.int64), 1)
-    steps.append(Step(root, [], _strides(levels, tree.cliques[0], set())))
+    groups = grid(tree.steps(0, given)) if given else np.zeros(tree.cells[0], dtype=np.int64)
+    root = _conditional(part.table(0), groups, levels.cells(given))
+    begun = [(v, np.arange(int(levels.sizes[v])) * stride) for v, stride in _strides(levels, given, set())]
+    steps.append(Step(root, begun, _strides(levels, tree.cliques[0], set(given))))
     for child, _, separator in tree.edges:
         known, stride = [], 1
         for v in reversed(separator):

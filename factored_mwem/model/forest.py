@@ -74,6 +74,16 @@ class Component:
     def attributes(self) -> tuple[int, ...]:
         return self.tree.attributes
 
+    def rooted_at(self, view: View) -> Component:
+        """The same distribution on a tree whose root fixes `view`; with a clique more, and larger ones, where
+        none does.
+        """
+        tree = self.tree if self.tree.clique_of(view) is not None else self.tree.spanning(view)
+        home = tree.clique_of(view)
+        assert home is not None
+        rooted, _ = tree.rooted(home)
+        return Component.of(rooted, np.concatenate(self.marginals(rooted.cliques)))
+
     def table(self, clique: int) -> np.ndarray:
         """float64[cells]: one clique's marginal, row-major."""
         start, heads, tails = self.layout.cliques[clique].tolist()

@@ -7,7 +7,7 @@ first; each gets the value that lowers the summed L1 distance of all tables most
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -52,13 +52,14 @@ def refine(
     proposals: int,
     rng: np.random.Generator,
     barred: Sequence[RefinementTarget] = (),
+    kept: Collection[int] = (),
 ) -> None:
     """Change `codes: int[attribute, row]`, in place, for a smaller summed L1 distance between the rows'
     tables and the `targets`.
 
     `groups[a][level]: int[code of a]` is the code at each level, level 0 the code itself; `proposals` the
     values looked at, each held against all values of its column. A target sums to the number of rows.
-    `barred`: tables, infinite where no row may come to lie and 0 elsewhere.
+    `barred`: tables, infinite where no row may come to lie and 0 elsewhere. `kept`: attributes that stay.
     """
     attributes, rows = codes.shape
     first = np.cumsum([0, *(len(levels) for levels in groups)])
@@ -73,7 +74,9 @@ def refine(
 
     tables, forbidden = shaped(targets), shaped(barred)
     columns = [
-        a for a in range(attributes) if sizes[a] > 1 and any(b == a for t in targets for b, _ in t.views)
+        a
+        for a in range(attributes)
+        if sizes[a] > 1 and a not in kept and any(b == a for t in targets for b, _ in t.views)
     ]
     if not columns or not rows:
         return

@@ -7,7 +7,7 @@ anew in it. So any number of workers, in any order, draws the same rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -85,17 +85,19 @@ class Batches:
     def batch(self, number: int) -> pa.RecordBatch:
         """The batch of this number, from 0 on."""
         rng, size = self.generator(number), self.length(number)
-        codes: Sequence[np.ndarray] = self._drawing.codes(size, rng)
-        if self._shares:
-            proposals = enough(len(codes), self.rows) * size // self.rows
-            shares = dict(zip(self.aims, self._shares, strict=True))
-            codes = improved(self.model.levels, codes, shares, proposals, rng, self.domain.zeros)
-        return self.decoded(number, codes, rng)
-
-    def decoded(self, number: int, codes: Sequence[np.ndarray], rng: np.random.Generator) -> pa.RecordBatch:
-        """The rows of the batch of this number, from `codes`: int[row] of each modelled attribute."""
+        codes = self.refined(self._drawing.codes(size, rng), rng)
         columns = decode_table(self.domain, codes, self.schema, rng)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def refined(
+        self, codes: Sequence[np.ndarray], rng: np.random.Generator, kept: Collection[int] = ()
+    ) -> Sequence[np.ndarray]:
+        """The codes of a batch, int[row] per modelled attribute, nearer to the aims; those of `kept` stay."""
+        if not self._shares:
+            return codes
+        proposals = enough(len(codes), self.rows) * len(codes[0]) // self.rows
+        shares = dict(zip(self.aims, self._shares, strict=True))
+        return improved(self.model.levels, codes, shares, proposals, rng, self.domain.zeros, kept)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return map(self.batch, range(len(self)))
@@ -123,8 +125,11 @@ def improved(
     proposals: int,
     rng: np.random.Generator,
     zeros: Sequence[Zeros] = (),
+    kept: Collection[int] = (),
 ) -> Sequence[np.ndarray]:
-    """Codes refined towards `shares`, the model's marginals by views; none moves into `zeros`."""
+    """Codes refined towards `shares`, the model's marginals by views; none moves into `zeros`, and attributes
+    that are `kept` stay.
+    """
     table = np.array(codes, dtype=np.int32)
     rows = table.shape[1]
     level_of = {v: (a, i) for a, chain in enumerate(levels.chains) for i, v in enumerate(chain)}
@@ -137,7 +142,7 @@ def improved(
         RefinementTarget(tuple(level_of[v] for v in view), np.where(cells, np.float32(np.inf), np.float32(0)))
         for view, cells in tables_at(zeros, levels).items()
     ]
-    refine(table, levels.shape, groups, targets, proposals, rng, barred)
+    refine(table, levels.shape, groups, targets, proposals, rng, barred, kept)
     return list(table)
 
 

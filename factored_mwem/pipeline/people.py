@@ -1,15 +1,14 @@
 """People: rows of a model in which each person weighs one, drawn as people: each has an id that is made up
 and as many rows as the model says. Free, for the model is public.
 
-What is drawn are rows: of the model of rows (model/reweighted.py), so that their marginals are right. Rows
-whose people have n rows are then put together by n; what is the same in all rows of a person is taken from
-the first of them, and rows are sorted by it before, so that this changes few. Beyond that rows of a person
-go together only as far as n says it.
+People are drawn first: how many rows each has, and what is the same in all of them; then their rows, each
+given that alone. So the marginals of rows are those of the model of rows (model/reweighted.py), which they
+are refined towards; beyond what is given, rows of a person go together no more than any others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
+from factored_mwem.model.drawing import ConditionalDrawing
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.reweighted import reweighted
 from factored_mwem.model.sampling import Batches
@@ -29,8 +29,8 @@ from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowCounts:
-    """The numbers of rows of a person, 1 to `unit.contributions`, and the code of each: `codes: int[n - 1]`,
-    of `size` codes.
+    """The numbers n of rows of a person, from 1 on, and the code of each: `codes: int64[n - 1]`, of `size`
+    codes.
     """
 
     unit: Unit
@@ -38,15 +38,15 @@ class RowCounts:
     size: int
 
     @classmethod
-    def of(cls, attribute: Attribute, unit: Unit) -> RowCounts:
-        """As the attribute ROWS_OF_PERSON has them, declared or learnt."""
-        numbers = pa.array(range(1, unit.contributions + 1), pa.int32())
+    def of(cls, attribute: Attribute, unit: Unit, most: int) -> RowCounts:
+        """Up to `most`, as the attribute ROWS_OF_PERSON has them."""
+        numbers = pa.array(range(1, most + 1), pa.int32())
         return cls(unit, encode(attribute, numbers).astype(np.int64), attribute.size)
 
     @property
     def each(self) -> np.ndarray:
         """float64[n - 1]: rows that a grain stands for, of people with n rows."""
-        return np.array([1 / self.unit.row_weight(n) for n in range(1, self.unit.contributions + 1)])
+        return np.array([1 / self.unit.row_weight(n) for n in range(1, len(self.codes) + 1)])
 
     def weights(self, each: np.ndarray) -> np.ndarray:
         """float64[code]: the mean of `each: float64[n - 1]` over the numbers of a code, as nothing tells them
@@ -57,54 +57,83 @@ class RowCounts:
         return np.where(held > 0, summed / np.maximum(held, 1), each.mean())
 
     def drawn(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """int64[row]: how many rows its person has, by the code; of several, in proportion to rows."""
-        numbers = np.full(len(codes), 1, dtype=np.int64)
+        """int64[person]: how many rows each has, by its code; any of those that the code stands for."""
+        numbers = np.ones(len(codes), dtype=np.int64)
         for code in np.unique(codes).tolist():
-            own = np.flatnonzero(self.codes == code)
-            rows = np.flatnonzero(codes == code)
+            own, people = np.flatnonzero(self.codes == code) + 1, np.flatnonzero(codes == code)
             if len(own):
-                share = self.each[own] / self.each[own].sum()
-                numbers[rows] = own[0] + 1 if len(own) == 1 else rng.choice(own + 1, len(rows), p=share)
+                numbers[people] = rng.choice(own, len(people))
         return numbers
 
 
-def rows_model(model: Forest, domain: Domain, unit: Unit) -> Forest:
+def rows_model(model: Forest, domain: Domain, unit: Unit, most: int) -> Forest:
     """The model of rows, from one of people in grains."""
-    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit)
+    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit, most)
     return reweighted(model, domain.modelled.index(ROWS_OF_PERSON), counts.weights(counts.each))
 
 
-def people_in(model: Forest, domain: Domain, unit: Unit) -> float:
+def people_in(model: Forest, domain: Domain, unit: Unit, most: int) -> float:
     """About how many people there are: one with n rows has n floor(G / n) grains."""
-    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit)
-    a_grain = counts.each / np.arange(1, unit.contributions + 1)
+    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit, most)
+    a_grain = counts.each / np.arange(1, most + 1)
     return float(model.marginal((domain.modelled.index(ROWS_OF_PERSON),)) @ counts.weights(a_grain))
+
+
+MAX_CELLS = 2**22
+"""Of trees that rows of a given person are drawn from: a column of hers that needs more is copied alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class PeopleBatches(Batches):
-    """Rows as people: `schema` is that of the rows as they come out, `inner` that of the domain. Nobody's
-    rows are in two batches.
+    """Rows as people: `schema` is that of the rows as they come out, `inner` that of the domain; `model` is
+    that of rows, `of_people` that of people. Nobody's rows are in two batches.
+
+    A batch draws people, each with a number of rows and what is the same in all of them, and then their rows
+    given that. Its last person may have fewer rows than it should.
     """
 
     inner: pa.Schema = field(kw_only=True)
     people: PeopleFacts = field(kw_only=True)
     counts: RowCounts = field(kw_only=True)
+    of_people: Forest = field(kw_only=True)
+    _given: ConditionalDrawing = field(init=False)
 
-    def decoded(self, number: int, codes: Sequence[np.ndarray], rng: np.random.Generator) -> pa.RecordBatch:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         names = self.domain.modelled.names
-        by_name = dict(zip(names, codes, strict=True))
-        rows_each = self.counts.drawn(by_name[ROWS_OF_PERSON], rng)
-        constant = [by_name[name] for name in self.people.constant if name in by_name]
-        order, person, first = grouped(rows_each, constant, rng)
+        given = [names.index(n) for n in (ROWS_OF_PERSON, *self.people.constant) if n in names]
+        object.__setattr__(self, "_given", ConditionalDrawing(self.of_people, given, MAX_CELLS))
+
+    def batch(self, number: int) -> pa.RecordBatch:
+        rng, rows = self.generator(number), self.length(number)
+        person, given = self._persons(rows, rng)
+        codes = self.refined(self._given.codes_given(given, rng), rng, self._given.attributes)
         cells = dict(zip(self.inner.names, decode_table(self.domain, codes, self.inner, rng), strict=True))
-        place = {name: first if name in self.people.constant else order for name in cells}
-        ids = person + number * self.size + 1
-        columns = [
-            self._ids(ids) if name == self.people.column else cells[name].take(pa.array(place[name]))
-            for name in self.schema.names
-        ]
+        first = pa.array(np.searchsorted(person, person))
+        columns = []
+        for name in self.schema.names:
+            if name == self.people.column:
+                columns.append(self._ids(person + number * self.size + 1))
+            else:
+                columns.append(cells[name].take(first) if name in self.people.constant else cells[name])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _persons(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+        """(the person of each row: int64[row], from 0 on; the codes of what is given of them: int64[row])."""
+        at, many = self.domain.modelled.index(ROWS_OF_PERSON), math.ceil(1.1 * rows / self._mean_rows) + 16
+        drawn = self._given.given(many, rng)
+        each = self.counts.drawn(drawn[at], rng)
+        while each.sum() < rows:  # a model may have few people with many rows
+            more = self._given.given(many, rng)
+            drawn = {a: np.concatenate([codes, more[a]]) for a, codes in drawn.items()}
+            each = np.concatenate([each, self.counts.drawn(more[at], rng)])
+        person = np.repeat(np.arange(len(each)), each)[:rows]
+        return person, {a: codes[person] for a, codes in drawn.items()}
+
+    @property
+    def _mean_rows(self) -> float:
+        share = self.of_people.marginal((self.domain.modelled.index(ROWS_OF_PERSON),)) / self.of_people.total
+        return float(share @ self.counts.weights(np.arange(1.0, len(self.counts.codes) + 1)))
 
     def _ids(self, numbers: np.ndarray) -> pa.Array:
         if self.people.type == "integer":
@@ -117,30 +146,3 @@ def schema_of(inner: pa.Schema, people: PeopleFacts) -> pa.Schema:
     kind = pa.string() if people.type == "string" else pa.int64()
     own = [f for f in inner if f.name != ROWS_OF_PERSON]
     return pa.schema([pa.field(people.column, kind, nullable=False), *own])
-
-
-def grouped(
-    rows_each: np.ndarray, constant: Sequence[np.ndarray], rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(order: int64[row], the rows so that those of a person follow each other; person: int64[row] in that
-    order, from 0 on; first: int64[row], the first row of its person).
-
-    `rows_each: int64[row]`: how many rows its person has. They are put together from the fewest to the most,
-    sorted by `constant` among as many; where rows of n end in the middle of a person, the next ones of more
-    fill it up, so that only the very last person may have fewer rows than it should. Then people are
-    shuffled.
-    """
-    rows = len(rows_each)
-    order = np.lexsort((*reversed(constant), rows_each))
-    ends = np.searchsorted(rows_each[order], np.arange(1, int(rows_each.max(initial=0)) + 1), side="right")
-    starts, at = [np.zeros(0, dtype=np.int64)], 0
-    for n, end in enumerate(ends.tolist(), start=1):
-        if at < end:
-            own = np.arange(at, end, n)
-            starts.append(own)
-            at = int(own[-1]) + n
-    begins = np.concatenate(starts)
-    person = np.searchsorted(begins, np.arange(rows), side="right") - 1
-    luck = rng.permutation(len(begins))
-    shuffled = np.argsort(luck[person], kind="stable")
-    return order[shuffled], luck[person][shuffled], order[begins][person][shuffled]

@@ -12,7 +12,7 @@ from factored_mwem.errors import NotAccepted, NothingLearnt
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
-from factored_mwem.mechanisms.plan import Plan, Scope
+from factored_mwem.mechanisms.plan import People, Plan, Scope
 from factored_mwem.mechanisms.registry import make_ready
 from factored_mwem.mechanisms.rounds import Progress, Report
 from factored_mwem.pipeline.attempts import first_accepted, number_of_rows
@@ -24,7 +24,6 @@ from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import BookedOptions, Request
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.workload.workload import Workload
 
 log = logging.getLogger("factored_mwem")
@@ -95,10 +94,16 @@ def make(
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     make_ready(policy.engine)
     table = request.bounded()  # ---- private from here ...
+    people = People(policy.contributions, ())
+    if policy.people:
+        people = _people(session, table, scope)
+        table, scope = request.bounded(people.most_rows), scope.using(people.most_rows)
+        plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     if plan is not None:
         session = session.encode(plan.modelled, table)
     else:
         session, plan = _learnt(session, table, scope, spent)
+    plan = replace(plan, people=people)
     session = session.foresee(plan.candidates)
     try:
         attempt = first_accepted(session, plan, _noted(report), seed)  # ---- ... to here
@@ -132,6 +137,16 @@ def _noted(report: Report) -> Report:
     return note
 
 
+def _people(session: Session, table: Source, scope: Scope) -> People:
+    """How many rows of a person are used, and what is the same in all of them: as somebody said, else as
+    noise can tell.
+    """
+    from factored_mwem.privacy.people import constant_columns, most_rows
+
+    most, said = most_rows(session, table), scope.policy.person_columns
+    return People(most, constant_columns(session, table, scope.own_columns) if said is None else said)
+
+
 def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
@@ -141,9 +156,7 @@ def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tupl
     workload, policy = scope.workload, scope.policy
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
-        known = scope.known
-        columns = scope.columns or [name for name in table.schema.names if name != ROWS_OF_PERSON]
-        learnt = learn(session, table, columns, policy, needed=needed, known=known)
+        learnt = learn(session, table, scope.own_columns, policy, needed=needed, known=scope.known)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt)
     except NothingLearnt:

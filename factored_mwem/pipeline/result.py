@@ -111,7 +111,7 @@ class Release(Contents):
             return self.model
         from factored_mwem.pipeline.people import rows_model
 
-        return rows_model(self.model, self.domain, self.unit)
+        return rows_model(self.model, self.domain, self.unit, self.manifest.people.most_rows)
 
     @property
     def evidence(self) -> Evidence:
@@ -169,7 +169,7 @@ class Release(Contents):
         return tables(self.evidence, self.schema, self.rows, count, seed)
 
     def marginal(self, *names: str) -> Marginal:
-        """The model's counts of rows over these columns: less noisy than those of any synthetic rows, and free."""
+        """The model's counts of rows over these columns: less noisy than synthetic rows', and free."""
         from factored_mwem.pipeline.marginal import marginal_of
 
         return marginal_of(self.rows_model, self.domain, names)
@@ -191,9 +191,9 @@ class Release(Contents):
             return Batches(model, self.domain, self.schema, rows, draw, aims)
         from factored_mwem.pipeline.people import PeopleBatches, RowCounts, schema_of
 
-        counts = RowCounts.of(self.domain[ROWS_OF_PERSON], self.unit)
+        counts = RowCounts.of(self.domain[ROWS_OF_PERSON], self.unit, people.most_rows)
         schema = schema_of(self.schema, people)
-        facts = {"inner": self.schema, "people": people, "counts": counts}
+        facts = {"inner": self.schema, "people": people, "counts": counts, "of_people": self.model}
         return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:

@@ -32,7 +32,7 @@ from factored_mwem.privacy.rows import SCORE_CUTOFF, SCORE_GRID, Sealed
 from factored_mwem.tables.backends.source import IN_MEMORY, Source, Spill
 from factored_mwem.workload.candidates import Candidates
 
-Stage = Literal["select", "measure", "certify", "test"]
+Stage = Literal["discover", "select", "measure", "certify", "test"]
 """What a charge was for, as the ledger's entries name it."""
 
 

@@ -193,6 +193,14 @@ class Policy(Acceptance, Terms):
             )
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _uses_many_rows_of_people(cls, choices: Any) -> Any:
+        """Where each person weighs one, rows more of a person cost nothing: as many as can be, by default."""
+        if isinstance(choices, dict) and choices.get("people") is True:
+            return {"contributions": MOST_ROWS, **choices}
+        return choices
+
     @model_validator(mode="after")
     def _knows_its_people(self) -> Self:
         if not self.people:

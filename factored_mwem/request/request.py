@@ -87,11 +87,11 @@ class Request(PrivateTable):
             self.private.with_rows_of_person(by) if self.policy.people and by else PrivateTable._visible(self)
         )
 
-    def bounded(self) -> Source:
-        """As of any table; of people, each weighs one."""
+    def bounded(self, most: int | None = None) -> Source:
+        """As of any table; of people each weighs one, and has up to `most` rows where that is fewer."""
         by, policy = self.policy.privacy_id, self.policy
         if policy.people and by is not None:
-            return self.private.people(by, policy.unit, self.nobody)
+            return self.private.people(by, policy.unit, most or policy.contributions, self.nobody)
         return PrivateTable.bounded(self)
 
     @property

@@ -123,7 +123,7 @@ def _contributions(policy: Terms, cluster: str | None) -> Assumption:
         which = "" if cluster is None else ", those that come first by a hash of their own values"
         if policy.unit.grains:
             return _made_sure(
-                f"at most {k} of each person by {policy.privacy_id!r} are used, drawn by a hash of the id, none "
+                f"at most {k} of each person by {policy.privacy_id!r} are used, drawn by a hash of it, none "
                 "of a person without one, and all of a person together weigh one"
             )
         return _made_sure(

@@ -60,22 +60,25 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
 
 
 def _rows_model(plan: Plan, model: Forest) -> Forest:
-    return rows_model(model, plan.domain, plan.policy.unit) if plan.policy.people else model
+    if not plan.policy.people or plan.people is None:
+        return model
+    return rows_model(model, plan.domain, plan.policy.unit, plan.people.most_rows)
 
 
 def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
     """What a release says of the people that it counted."""
     policy, private = plan.policy, plan.request.private
-    if not policy.people or policy.privacy_id is None:
+    if not policy.people or policy.privacy_id is None or plan.people is None:
         return None
+    most = plan.people.most_rows
     kind = value_type(private.schema.field(policy.privacy_id).type)
     return PeopleFacts(
         column=policy.privacy_id,
         type="integer" if pa.types.is_integer(kind) else "string",
         grains=policy.unit.grains,
-        most_rows=policy.contributions,
-        estimated=round(people_in(model, plan.domain, policy.unit)),
-        constant=policy.person_columns or (),
+        most_rows=most,
+        estimated=round(people_in(model, plan.domain, policy.unit, most)),
+        constant=tuple(name for name in plan.people.constant if name in plan.domain),
     )
 
 

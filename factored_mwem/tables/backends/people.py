@@ -17,26 +17,29 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, Spill
+from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON, rows_of_people
+from factored_mwem.tables.inputs.people import ROWS_OF_PERSON, RowsOfPeople, rows_of_people
 from factored_mwem.tables.inputs.table import Private, Table
 
 
 class People(Local):
     """A table without its ids, at most so many rows of each person, beside how many rows that person has."""
 
-    __slots__ = ("_rows", "_unit")
+    __slots__ = ("_person", "_rows", "_unit")
 
-    def __init__(self, table: Table, rows: np.ndarray, unit: Unit) -> None:
-        """`rows: int32[row]`: how many rows the person of each row has."""
+    def __init__(self, table: Table, used: RowsOfPeople, unit: Unit) -> None:
         super().__init__(table)
-        self._rows, self._unit = rows, unit
+        self._person, self._rows, self._unit = used.person, used.rows, unit
 
     @classmethod
-    def of(cls, table: Table, privacy_id: str, unit: Unit, missing: Sequence[str]) -> Self:
-        """Reads the ids."""
-        used, rows = rows_of_people(table, privacy_id, unit.contributions, missing)
-        return cls(used, rows, unit)
+    def of(cls, table: Table, privacy_id: str, unit: Unit, most: int, missing: Sequence[str]) -> Self:
+        """With at most `most` rows of each person. Reads the ids."""
+        return cls(*rows_of_people(table, privacy_id, most, missing), unit)
+
+    def people_by_rows(self) -> np.ndarray:
+        _, first = np.unique(self._person, return_index=True)
+        return np.bincount(self._rows[first], minlength=self._unit.contributions + 1)[1:].astype(np.int64)
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """As of any table, in grains."""
@@ -48,6 +51,28 @@ class People(Local):
         rows = batch.column(ROWS_OF_PERSON).to_numpy(zero_copy_only=False)
         for number in np.unique(rows).tolist():
             yield batch.filter(pa.array(rows == number)), self._unit.row_weight(number)
+
+    def constancy(self, columns: Sequence[str]) -> np.ndarray:
+        """Cells are the same where their values are, by the column's type; a null is a value, too."""
+        order = np.argsort(self._person, kind="stable")
+        begins = np.flatnonzero(np.diff(self._person[order], prepend=-1))
+        several = np.diff(begins, append=len(order)) > 1
+        same = [
+            several & (np.minimum.reduceat(codes, begins) == np.maximum.reduceat(codes, begins))
+            for codes in (self._value_codes(name)[order] for name in columns)
+            if len(begins)
+        ]
+        counts = [int(each.sum()) for each in (*same, several)]
+        return np.array(counts if len(begins) else [0] * (len(columns) + 1), dtype=np.int64)
+
+    def _value_codes(self, name: str) -> np.ndarray:
+        """int64[row]: equal where the cells of a column are."""
+        kind = self.schema.field(name).type
+        cells = [plain(batch.column(0)) for batch in self.table.batches([name])]
+        whole = pa.chunked_array(cells, plain(pa.array([], kind)).type).combine_chunks()
+        if is_text(whole.type):
+            whole = whole.cast(pa.large_string())
+        return whole.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         whole = encode_table(domain, self.table.once(), spill.most, spill.folder)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
@@ -63,8 +65,18 @@ class Source(Visible):
             f"people are counted where this program reads the rows, not {where}; leave people out"
         )
 
-    def people(self, privacy_id: str, unit: Unit, missing: Sequence[str] = ()) -> Source:
+    def people(self, privacy_id: str, unit: Unit, most: int, missing: Sequence[str] = ()) -> Source:
         """As `bounded`, with ROWS_OF_PERSON, each row as `unit.row_weight` of that says. May read rows."""
+        raise AssertionError(f"{self!r} counts no people")
+
+    def people_by_rows(self) -> np.ndarray:
+        """int64[most]: of `people`, how many have 1, 2, ... rows that are used. Private."""
+        raise AssertionError(f"{self!r} counts no people")
+
+    def constancy(self, columns: Sequence[str]) -> np.ndarray:
+        """int64[columns + 1]: of `people`, those of two rows or more of whom all have the same cell in a
+        column; last, all those. Private; reads rows.
+        """
         raise AssertionError(f"{self!r} counts no people")
 
     @abstractmethod
@@ -104,10 +116,10 @@ class Local(Source):
 
         return Local(with_rows_of_person(self.table, privacy_id))
 
-    def people(self, privacy_id: str, unit: Unit, missing: Sequence[str] = ()) -> Source:
+    def people(self, privacy_id: str, unit: Unit, most: int, missing: Sequence[str] = ()) -> Source:
         from factored_mwem.tables.backends.people import People
 
-        return People.of(self.table, privacy_id, unit, missing)
+        return People.of(self.table, privacy_id, unit, most, missing)
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         from factored_mwem.tables.codes.profile import profile

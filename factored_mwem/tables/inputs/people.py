@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,18 @@ def with_rows_of_person(table: Table, privacy_id: str) -> Table:
     return replace(rest, schema=rest.schema.append(pa.field(ROWS_OF_PERSON, pa.int32(), nullable=False)))
 
 
+class RowsOfPeople(NamedTuple):
+    """Of each row that is used a number for its person, and how many rows of that are: int32[row]."""
+
+    person: np.ndarray
+    rows: np.ndarray
+
+
 def rows_of_people(
     table: Table, privacy_id: str, most: int, missing: Sequence[str] = ()
-) -> tuple[Table, np.ndarray]:
-    """(the table without its ids, with ROWS_OF_PERSON: of each person `most` rows at random, or all; that
-    number: int32[row]). Reads the ids.
+) -> tuple[Table, RowsOfPeople]:
+    """The table without its ids, with ROWS_OF_PERSON: of each person `most` rows at random, or all. Reads the
+    ids.
 
     Which rows of a person are used depends on the person's id and on how many rows bear it, not on anybody
     else: a hash of both shuffles them. It is no secret and needs none: any rule that looks at one person's
@@ -37,7 +45,7 @@ def rows_of_people(
     """
     shown = with_rows_of_person(table, privacy_id)
     ids = ids_of(table, privacy_id, missing)
-    used, number = _drawn(ids, most)
+    person, used, number = _drawn(ids, most)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         own = [name for name in columns if name != ROWS_OF_PERSON] or shown.schema.names[:1]
@@ -48,11 +56,13 @@ def rows_of_people(
             cells = [rows if name == ROWS_OF_PERSON else kept.column(name) for name in columns]
             yield pa.RecordBatch.from_arrays(cells, names=list(columns))
 
-    return replace(shown, read=read), number[used]
+    return replace(shown, read=read), RowsOfPeople(person[used].astype(np.int32), number[used])
 
 
-def _drawn(ids: pa.Array, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """(bool[row]: whether it is used; int32[row]: how many rows of its person are)."""
+def _drawn(ids: pa.Array, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(int64[row]: its person, -1 for nobody; bool[row]: whether it is used; int32[row]: how many rows of its
+    person are).
+    """
     ids = ids.dictionary_encode()
     person = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.bincount(person[person >= 0], minlength=len(ids.dictionary))
@@ -61,7 +71,7 @@ def _drawn(ids: pa.Array, most: int) -> tuple[np.ndarray, np.ndarray]:
     if (counts > most).any():
         luck = _mixed(_hashes(ids.dictionary)[person] + rank.astype(np.uint64))
         rank = _ranks(person, luck)
-    return (person >= 0) & (rank < most), number.astype(np.int32)
+    return person, (person >= 0) & (rank < most), number.astype(np.int32)
 
 
 def _ranks(person: np.ndarray, by: np.ndarray) -> np.ndarray:

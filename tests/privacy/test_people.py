@@ -1,0 +1,349 @@
+"""People: whatever one person's rows are, and however many, no count moves by more than one person is charged
+for; and nobody else's rows are used otherwise for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.asked import request_of
+from support.fakes import FakeNoise
+
+from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, Unit, grains_of
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
+from factored_mwem.errors import InputError
+from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
+from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.rows import Rows
+from factored_mwem.privacy.session import Session
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.people import People
+from factored_mwem.tables.backends.source import IN_MEMORY
+from factored_mwem.tables.inputs.people import ROWS_OF_PERSON, rows_of_people
+from factored_mwem.tables.inputs.table import Table
+from factored_mwem.workload.workload import Workload
+
+MOST = 3
+Row = tuple[Any, int, int]
+"""Of a person, `a` of 2 codes and `b` of 3."""
+CELLS = list(itertools.product(range(2), range(3)))
+OTHERS: list[Row] = [("x", 0, 0), ("x", 1, 2), ("y", 0, 1), ("x", 1, 1), ("x", 0, 2), ("x", 0, 1)]
+"""Rows of people who are in both of two neighbours; x has more than are used."""
+TINY = Domain.from_dict(
+    {
+        "fields": [
+            {"name": "a", "type": "integer", "categories": [0, 1], "constraints": {"required": True}},
+            {"name": "b", "type": "integer", "categories": [0, 1, 2], "constraints": {"required": True}},
+            {
+                "name": ROWS_OF_PERSON,
+                "type": "integer",
+                "categories": list(range(1, MOST + 1)),
+                "constraints": {"required": True},
+            },
+        ]
+    }
+)
+VIEWS = [view for k in (1, 2, 3) for view in itertools.combinations(range(3), k)]
+
+
+def unit_of(neighbours: Neighbours = Neighbours.ADD_REMOVE, most: int = MOST) -> Unit:
+    return Unit(neighbours, most, by_id=True, grains=grains_of(most))
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    ids, a, b = zip(*rows, strict=True) if rows else ((), (), ())
+    made = {"who": pa.array(ids, pa.string()), "a": pa.array(a, pa.int64()), "b": pa.array(b, pa.int64())}
+    local = open_source(pa.table(made))
+    return local.table  # type: ignore[attr-defined]
+
+
+def counted(rows: Sequence[Row], unit: Unit) -> list[np.ndarray]:
+    """Every marginal of the weighted rows, in grains."""
+    people = People.of(table_of(rows), "who", unit, MOST, ())
+    exact = Rows(people.encoded(TINY, IN_MEMORY), Levels.fine(TINY.shape))
+    return [exact.marginal(view) for view in VIEWS]
+
+
+def persons() -> Iterator[list[Row]]:
+    """A person with every multiset of up to MOST + 1 rows, one of which is then left out."""
+    for number in range(1, MOST + 2):
+        for cells in itertools.combinations_with_replacement(CELLS, number):
+            yield [("z", a, b) for a, b in cells]
+
+
+def greatest(unit: Unit, norm: Callable[[np.ndarray], int]) -> int:
+    """The greatest norm of what a person more changes in any marginal, over all that they may be."""
+    before = counted(OTHERS, unit)
+    return max(
+        norm(after - was)
+        for person in persons()
+        for after, was in zip(counted([*OTHERS, *person], unit), before, strict=True)
+    )
+
+
+def norms(unit: Unit) -> dict[str, tuple[int, int]]:
+    """(the greatest change, what is charged for) by norm."""
+    asked: dict[str, Callable[[np.ndarray], int]] = {
+        "l1_of_marginal": lambda change: int(np.abs(change).sum()),
+        "l2_squared_of_marginal": lambda change: int((change**2).sum()),
+        "linf_of_marginal": lambda change: int(np.abs(change).max()),
+        "l0_of_marginal": lambda change: int((change != 0).sum()),
+    }
+    return {name: (greatest(unit, norm), getattr(unit, name)) for name, norm in asked.items()}
+
+
+def test_a_person_more_moves_every_marginal_by_exactly_what_is_charged() -> None:
+    for name, (moved, charged) in norms(unit_of()).items():
+        assert moved == charged, name
+
+
+def test_a_planted_weight_that_forgets_how_many_rows_there_are_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Unit, "row_weight", lambda self, rows: self.grains)
+    moved, charged = norms(unit_of())["l1_of_marginal"]
+    assert moved == MOST * charged
+
+
+def test_a_planted_rule_that_uses_all_rows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from factored_mwem.tables.inputs import people
+
+    def all_of_them(ids: pa.Array, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        person, used, number = drawn(ids, most)
+        return person, np.ones(len(used), dtype=bool), np.maximum(number, 1)
+
+    drawn = people._drawn
+    monkeypatch.setattr(people, "_drawn", all_of_them)
+    moved, charged = norms(unit_of())["l1_of_marginal"]
+    assert moved > charged
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_an_exchange_is_a_removal_and_an_addition(neighbours: Neighbours) -> None:
+    one, two = unit_of(), unit_of(neighbours)
+    times = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    for name in ("l1_of_marginal", "l2_squared_of_marginal", "l0_of_marginal"):
+        assert getattr(two, name) == times * getattr(one, name)
+    assert two.linf_of_marginal == one.linf_of_marginal == grains_of(MOST)
+    assert not two.total_is_public
+
+
+@pytest.mark.parametrize("most", [2, 3, 8, 9, 20, MOST_ROWS])
+def test_rows_of_a_person_never_weigh_more_than_one(most: int) -> None:
+    unit = unit_of(most=most)
+    for n in range(1, most + 1):
+        assert 0.987 * unit.grains < n * unit.row_weight(n) <= unit.grains
+    if most <= 8:
+        assert all(n * unit.row_weight(n) == unit.grains for n in range(1, most + 1))
+
+
+def test_votes_and_values_move_by_no_more_than_one_person() -> None:
+    """Of what discovery reads: votes on kinds, and counts of values."""
+    unit = unit_of()
+
+    def read(rows: Sequence[Row]) -> list[dict[Any, int]]:
+        profiles = People.of(table_of(rows), "who", unit, MOST, ()).profile(["a", "b"])
+        of = (("integer",), "integer", 1.0)
+        return [
+            part
+            for one in profiles.values()
+            for part in (dict(enumerate(one.votes().tolist())), one.popular(*of, 0))
+        ]
+
+    before = read(OTHERS)
+    most = 0
+    for person in persons():
+        for after, was in zip(read([*OTHERS, *person]), before, strict=True):
+            change = sum(abs(after.get(key, 0) - was.get(key, 0)) for key in {*after, *was})
+            assert change <= unit.l1_of_marginal
+            most = max(most, change)
+    assert most == unit.l1_of_marginal
+
+
+def used_rows(rows: Sequence[Row], most: int = MOST) -> dict[Any, list[tuple[int, int, int]]]:
+    """By person the rows that are used, and how many these are said to be."""
+    tagged = [(who, i, b) for i, (who, _, b) in enumerate(rows)]
+    table = table_of(tagged)
+    read, number = rows_of_people(table, "who", most)
+    own: dict[Any, list[tuple[int, int, int]]] = {}
+    batches = list(read.batches(["a", "b", ROWS_OF_PERSON]))
+    assert np.concatenate([b.column(2).to_numpy() for b in batches]).tolist() == number.rows.tolist()
+    for batch in batches:
+        for at, b, n in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            own.setdefault(rows[at][0], []).append((rows[at][1], b, n))
+    return own
+
+
+IDS = ["1", "1.0", " 1", "ann", "ANN", "ann\0", "ann ", "\0", "é", "e\u0301", "z" * 100_000, "-1", "0"]
+
+
+@pytest.mark.parametrize("who", IDS)
+def test_hostile_ids_cost_nobody_else_a_row(who: str) -> None:
+    """Of ids that look alike each is a person of its own; of none, null or empty, no row is used."""
+    rng = np.random.default_rng(3)
+    others = [(o, int(i), int(rng.integers(3))) for i, o in enumerate(rng.choice(IDS, 60)) if o != who]
+    alone = used_rows(others)
+    assert all(len(own) <= MOST for own in alone.values())
+    extra = [(who, 1000 + i, 0) for i in range(10)]
+    for nobody in (None, ""):
+        crowd = [(nobody, 5000 + i, 1) for i in range(7)]
+        both = used_rows([*extra[:5], *crowd, *others, *extra[5:]])
+        assert len(both.pop(who)) == MOST and both == alone
+
+
+def test_rows_beyond_the_cap_are_left_out_at_random_not_at_the_end() -> None:
+    rows = [(f"p{i % 400}", i // 400, 0) for i in range(400 * 8)]
+    places = np.bincount([a for own in used_rows(rows, 2).values() for a, _, _ in own], minlength=8)
+    assert places.sum() == 800 and places.min() > 55 and places.max() < 150  # 100 expected, sd 8.7
+
+
+def test_the_number_of_rows_is_that_of_rows_used() -> None:
+    own = used_rows([("x", i, 0) for i in range(9)] + [("y", 0, 0), ("y", 1, 1)])
+    assert [n for _, _, n in own["x"]] == [MOST] * MOST and [n for _, _, n in own["y"]] == [2, 2]
+
+
+def test_every_source_gives_the_same_grains(tmp_path: Any) -> None:
+    import pandas as pd
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    rows = [*OTHERS, *(("w", a, b) for a, b in CELLS)]
+    plain = pa.table(
+        {"who": [r[0] for r in rows], "a": [r[1] for r in rows], "b": [r[2] for r in rows]},
+    )
+    pyarrow.csv.write_csv(plain, tmp_path / "t.csv")
+    pyarrow.parquet.write_table(plain, tmp_path / "t.parquet", row_group_size=4)
+    coded = plain.set_column(0, "who", plain["who"].dictionary_encode())
+    forms = [plain, coded, pd.DataFrame(plain.to_pydict()), tmp_path / "t.csv", tmp_path / "t.parquet"]
+    unit, first = unit_of(), None
+    for form in forms:
+        people = open_source(form).people("who", unit, MOST)
+        exact = Rows(people.encoded(TINY, IN_MEMORY), Levels.fine(TINY.shape))
+        counts = [exact.marginal(view).tolist() for view in VIEWS]
+        first = first or counts
+        assert counts == first
+
+
+# --- what a release says, where there is no noise ---
+
+
+def without_noise(table: Any, **choices: Any) -> Release:
+    policy = Policy.of(epsilon=50.0, privacy_id="who", people=True, contributions=MOST, **choices)
+    domain = TINY.project(["a", "b"])
+    return make(request_of(open_source(table), Workload.marginals(3), policy, domain), noise=FakeNoise())
+
+
+def many(people: int, seed: int = 0) -> pa.Table:
+    """People whose a is their own, and whose number of rows goes with it."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, 2, people)
+    rows = np.where(own == 1, rng.integers(2, MOST + 1, people), 1)
+    who = np.repeat(np.arange(people), rows)
+    return pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
+
+
+def test_without_noise_rows_and_people_come_back_as_they_were() -> None:
+    table = many(3000)
+    made = without_noise(table, person_columns=["a"])
+    people = made.manifest.people
+    assert people is not None and abs(people.estimated - 3000) <= 3
+    assert abs(made.rows - table.num_rows) <= 10
+    real = table.to_pandas().groupby("a").size()
+    assert made.marginal("a").counts == pytest.approx(real.to_numpy(), rel=2e-3)
+    out = made.to_pandas()
+    assert list(out.columns) == ["who", "a", "b"] and len(out) == made.rows
+    sizes = out.groupby("who").agg(a=("a", "nunique"), n=("a", "size"), own=("a", "first"))
+    assert (sizes["a"] == 1).all() and abs(len(sizes) - 3000) <= 30
+    truth = table.to_pandas().groupby("who").agg(n=("a", "size"), own=("a", "first"))
+    for key in ("n", "own"):
+        gap = sizes[key].value_counts() - truth[key].value_counts()
+        assert gap.abs().max() <= 30
+
+
+def test_ids_are_new_and_of_the_kind_that_they_were() -> None:
+    out = without_noise(many(200)).to_arrow()
+    assert out.schema.field("who").type == pa.int64() and max(out["who"].to_pylist()) < 0
+    text = many(200).to_pandas().astype({"who": str})
+    names = without_noise(text).to_arrow()["who"].to_pylist()
+    assert all(name.startswith("synthetic-") for name in names)
+    assert len(set(names)) < len(names)
+
+
+def test_batches_share_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    from factored_mwem.model import sampling
+
+    monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 500)
+    drawn = without_noise(many(1000)).drawn()
+    ids = [set(batch.column("who").to_pylist()) for batch in drawn]
+    assert len(ids) > 2 and sum(map(len, ids)) == len(set().union(*ids))
+
+
+def test_a_model_file_draws_the_same_people(tmp_path: Any) -> None:
+    made = without_noise(many(300), person_columns=["a"])
+    made.save(tmp_path / "m.fmwem")
+    again = Release.load(tmp_path / "m.fmwem")
+    assert again.sample(50, seed=4).equals(made.sample(50, seed=4))
+    assert again.sample(50, seed=4).num_rows == 50
+
+
+def test_numbers_that_would_be_in_another_unit_are_refused() -> None:
+    made = without_noise(many(100))
+    for ask in (lambda: made.answer("count"), lambda: next(made.replicates(2))):
+        with pytest.raises(InputError, match="counted people"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"people": True}, "privacy_id"),
+        ({"people": True, "privacy_id": "who", "contributions": 1}, "contributions from 2 to 64"),
+        ({"people": True, "privacy_id": "who", "contributions": 65}, "contributions from 2 to 64"),
+        ({"people": True, "privacy_id": "who", "contributions": 3, "engine": "mwem"}, "counts rows"),
+        ({"people": True, "privacy_id": "who", "contributions": 3, "certificate": 0.1}, "counts rows"),
+        ({"person_columns": ["a"]}, "give people"),
+        (
+            {"people": True, "privacy_id": "who", "contributions": 3, "person_columns": ["who"]},
+            "names the person",
+        ),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused(choices: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Policy.of(**choices)
+
+
+def test_a_table_that_has_the_column_already_is_refused_before_anything_is_spent() -> None:
+    noise = FakeNoise()
+    table = many(50).append_column(ROWS_OF_PERSON, pa.array([1] * many(50).num_rows))
+    policy = Policy.of(privacy_id="who", people=True, contributions=MOST)
+    with pytest.raises(InputError, match="rename"):
+        make(request_of(open_source(table), Workload.marginals(1), policy, None), noise=noise)
+    assert not noise.calls
+
+
+def test_learning_reads_grains_and_charges_for_a_person() -> None:
+    """The scale of every reading is that of one person, in grains: G times what one row would cost."""
+    policy = Policy.of(privacy_id="who", people=True, contributions=MOST)
+    plain = replace(policy.unit, grains=0, contributions=1)
+    scales = []
+    for unit in (policy.unit, plain):
+        noise = FakeNoise()
+        session = Session(Accountant(policy.budget(learn_domain=True)), unit, noise)
+        source = open_source(many(400)).people("who", policy.unit, MOST)
+        discover(session, source, ["a", "b"], lambda rows, columns: Fraction(1, 2))
+        scales.append([call.scale for call in noise.calls])
+    each = min(map(len, scales))  # what the second look is at follows from what the first one saw
+    assert each >= 4
+    assert scales[0][:each] == pytest.approx([policy.unit.grains * s for s in scales[1][:each]], rel=1e-6)
