@@ -185,9 +185,9 @@ def _called(node: ast.AST | None) -> str:
 
 HANDED_TO = "encode of discover learn read read_edges seal_rows check_numbers isinstance"
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
-PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
+PUBLIC = "schema check_column check_domain text without with_rows_of_person bounded fingerprint form cluster "
 """What may be asked of one."""
-READS = "profile encoded"
+READS = "profile encoded people_by_rows constancy"
 """What reads its rows: in privacy/ alone, in a statement that seals them."""
 
 
@@ -237,27 +237,32 @@ def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
 
 WHO_SAYS = {
     "profile": (
-        "owner.draft privacy.discover privacy.other.projected tables.backends.source "
+        "owner.draft privacy.discover privacy.other.projected tables.backends.people tables.backends.source "
         "tables.backends.spark tables.backends.sql tables.codes.profile"
     ),
     "ColumnProfile": (
-        "owner.draft privacy.discover privacy.other.projected tables.backends.source "
+        "owner.draft privacy.discover privacy.other.projected tables.backends.people tables.backends.source "
         "tables.backends.spark tables.backends.sql tables.codes.profile"
     ),
     "recode": "mechanisms.learn privacy.counts privacy.session",
-    "encode_table": "tables.backends.codes tables.backends.source",
+    "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",
     "encoded": (
-        "owner.evaluation.readings privacy.counts tables.backends.source tables.backends.spark "
+        "owner.evaluation.readings privacy.counts tables.backends.people tables.backends.source "
+        "tables.backends.spark "
         "tables.backends.sql tables.codes.decode"
     ),
     "exact_counts": (
         "pipeline.certificate privacy.rows tables.backends.codes tables.backends.datavectors "
+        "tables.backends.people "
         "tables.backends.spark_rows tables.backends.sql"
     ),
     "paid_by": "pipeline.attempts pipeline.release privacy.session",
+    "people_by_rows": "privacy.people tables.backends.people tables.backends.source",
+    "constancy": "privacy.people tables.backends.people tables.backends.source",
+    "rows_of_people": "tables.backends.people tables.inputs.people",
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (
-        "pipeline.learn_domain pipeline.release request.table sessions.graph.request "
+        "pipeline.learn_domain pipeline.release request.request request.table sessions.graph.request "
         "sessions.online.asking sessions.sketch.build sessions.statistic.column_statistic "
         "sessions.statistic.learner sessions.statistic.sample tables.backends.source "
         "tables.backends.spark tables.backends.sql"
@@ -383,7 +388,10 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 """
 
 
-NUMPYS = ("model.drawing", "model.sampling", "model.refinement", "tables.codes.decode", "tables.codes.derive")
+NUMPYS = (
+    "model.drawing", "model.sampling", "model.refinement", "pipeline.people", "tables.codes.decode",
+    "tables.codes.derive",
+)  # fmt: skip
 """Where one that was made elsewhere is used."""
 
 

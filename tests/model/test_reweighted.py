@@ -10,6 +10,7 @@ import pytest
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.drawing import ConditionalDrawing
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.reweighted import reweighted
 from factored_mwem.privacy.session import Measurement, NoiseScale
@@ -78,3 +79,60 @@ def test_a_correction_says_of_rows_what_the_corrected_model_says() -> None:
     assert (
         np.abs(reweighted(bare, attribute, weights).marginal(pair) - expected).max() > 0.02 * expected.sum()
     )
+
+
+# --- rows given some of their codes ---
+
+
+def counted(codes: list[np.ndarray]) -> np.ndarray:
+    cells = np.ravel_multi_index([c.astype(np.int64) for c in codes], SHAPE)
+    return np.bincount(cells, minlength=int(np.prod(SHAPE))).reshape(SHAPE)
+
+
+@pytest.mark.parametrize("given", [(0,), (1, 4), (0, 3), (3, 0, 4), (2, 1, 0)])
+@pytest.mark.parametrize("views", TREES)
+def test_rows_given_some_codes_are_those_of_the_dense_table(
+    views: list[View], given: tuple[int, ...]
+) -> None:
+    """Drawn codes of `given` follow the model (trees apart), and the rest follows each of them, cell by cell:
+    within what the combs of one clique after the other leave over.
+    """
+    forest, rng, rows = forest_of(views, 3), np.random.default_rng(1), 200_000
+    drawing = ConditionalDrawing(forest, given, 1e6)
+    assert drawing.attributes == given
+    own = drawing.given(rows, rng)
+    assert set(own) == set(given)
+    codes = drawing.codes_given(own, rng)
+    for a in given:
+        assert (codes[a] == own[a]).all()
+    truth = forest.marginal(tuple(range(5))).reshape(SHAPE) / forest.total
+    assert np.abs(counted(codes) / rows - truth).sum() < 0.03
+
+
+def test_fixed_codes_give_the_conditional_distribution() -> None:
+    forest, rng, rows = forest_of(TREES[1], 5), np.random.default_rng(2), 40_000
+    drawing = ConditionalDrawing(forest, (3, 0), 1e6)
+    fixed = {3: np.full(rows, 2), 0: np.full(rows, 1)}
+    found = counted(drawing.codes_given(fixed, rng))[1, :, :, 2] / rows
+    truth = forest.marginal(tuple(range(5))).reshape(SHAPE)[1, :, :, 2]
+    assert np.abs(found - truth / truth.sum()).sum() < 0.02
+    planted = ConditionalDrawing(forest, (3,), 1e6)  # forgets that 0 was given
+    wrong = counted(planted.codes_given({3: fixed[3]}, rng))[:, :, :, 2].sum(axis=0) / rows
+    assert np.abs(wrong - truth / truth.sum()).sum() > 0.05
+
+
+def test_what_would_take_too_many_cells_is_not_given() -> None:
+    forest = forest_of(TREES[0], 1)
+    cells = sum(sum(part.tree.cells) for part in forest.components)
+    assert ConditionalDrawing(forest, (0, 3, 4), cells).attributes == (0, 4)
+
+
+@pytest.mark.parametrize("views", TREES)
+def test_a_tree_rooted_elsewhere_is_the_same_distribution(views: list[View]) -> None:
+    part = forest_of(views, 2).components[0]
+    for view in [(0, 1), (0, 3), (1, 3), (0, 1, 2, 3)]:
+        other = part.rooted_at(view)
+        assert other.tree.fixes(0, view)
+        for wanted in [v for k in (1, 2, 3) for v in itertools.combinations(range(4), k)]:
+            one, two = part.marginals([wanted])[0], other.marginals([wanted])[0]
+            assert np.abs(one - two).max() < 1e-12

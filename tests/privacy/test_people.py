@@ -24,6 +24,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.people import PrivateConstancy, PrivateSizes, constant_columns, most_rows
 from factored_mwem.privacy.rows import Rows
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
@@ -347,3 +348,83 @@ def test_learning_reads_grains_and_charges_for_a_person() -> None:
     each = min(map(len, scales))  # what the second look is at follows from what the first one saw
     assert each >= 4
     assert scales[0][:each] == pytest.approx([policy.unit.grains * s for s in scales[1][:each]], rel=1e-6)
+
+
+# --- numbers of people: how many rows they have, and what is the same in all of them ---
+
+
+def people_of(rows: Sequence[Row], unit: Unit) -> People:
+    return People.of(table_of(rows), "who", unit, MOST, ())
+
+
+def exact_people(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
+    """What `most_rows` and `constant_columns` look at."""
+    people = people_of(rows, unit_of())
+    return np.add.reduceat(people.people_by_rows(), [0, 2]), people.constancy(["a", "b"])
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_person_moves_numbers_of_people_by_what_is_charged(neighbours: Neighbours) -> None:
+    """Over all persons, and under replace over all pairs of some of them."""
+    unit, table = unit_of(neighbours), people_of(OTHERS, unit_of())
+    charged = [
+        PrivateSizes.of(table, [2]).query(None, unit),
+        PrivateConstancy.of(table, ["a", "b"]).query(None, unit),
+    ]
+    before, added = exact_people(OTHERS), [exact_people([*OTHERS, *person]) for person in persons()]
+    pairs = [(before, after) for after in added]
+    if neighbours is Neighbours.REPLACE:
+        pairs = list(itertools.combinations(added[::7], 2))
+    for kind, query in enumerate(charged):
+        changes = [np.abs(two[kind] - one[kind]) for one, two in pairs]
+        assert max(int(change.sum()) for change in changes) == query.l1
+        assert max(int((change**2).sum()) for change in changes) == query.l2_squared
+
+
+def test_a_planted_count_of_rows_for_people_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_rows(self: People) -> np.ndarray:
+        return np.bincount(self._rows, minlength=self._unit.contributions + 1)[1:].astype(np.int64)
+
+    monkeypatch.setattr(People, "people_by_rows", by_rows)
+    before, after = exact_people(OTHERS), exact_people([*OTHERS, *(("z", 0, 0) for _ in range(MOST))])
+    assert np.abs(after[0] - before[0]).sum() == MOST
+
+
+def test_constancy_is_that_of_a_loop_over_people() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(30):
+        rows = [(f"p{rng.integers(6)}", int(rng.integers(2)), int(rng.integers(3))) for _ in range(12)]
+        own = used_rows(rows)
+        cells = {who: [row for w, *row in rows if w == who] for who in own}
+        several = {who for who, used in own.items() if len(used) > 1}
+        _, found = exact_people(rows)
+        assert found[-1] == len(several)
+        kept = [who for who in several if len(cells[who]) <= MOST]  # of others some rows are left out
+        for column in range(2):
+            same = sum(len({row[column] for row in cells[who]}) == 1 for who in kept)
+            assert same <= found[column] <= same + len(several) - len(kept)
+
+
+def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_alone() -> None:
+    """The same table, other noise, other choices; and each is charged before it is drawn."""
+    rng = np.random.default_rng(2)
+    rows = rng.geometric(0.3, 4000)
+    who, own = np.repeat(np.arange(4000), rows), rng.integers(0, 9, 4000)
+    table = pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
+    policy = Policy.of(privacy_id="who", people=True)
+    source = open_source(table).people("who", policy.unit, policy.contributions)
+    for offset, most, constant in ((0, 10, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
+        noise = FakeNoise(offset=offset)
+        session = Session(Accountant(policy.budget()), policy.unit, noise)
+        assert most_rows(session, source) == most
+        assert constant_columns(session, source, ["a", "b"]) == constant
+        charges = [(c.stage, c.target) for c in session.accountant.entries]
+        assert charges == [("discover", ("people", "rows")), ("discover", ("a", "b", "constant"))]
+        assert [call.scale for call in noise.calls] == [c.scale for c in session.accountant.entries]
+
+
+def test_of_a_few_people_nothing_is_said_to_be_constant() -> None:
+    policy = Policy.of(privacy_id="who", people=True)
+    source = open_source(many(60)).people("who", policy.unit, policy.contributions)
+    session = Session(Accountant(policy.budget()), policy.unit, FakeNoise())
+    assert constant_columns(session, source, ["a", "b"]) == []
