@@ -3,9 +3,9 @@
 What noise costs: accounting/ (unit.py every sensitivity, accountant.py every scale, conversion.py). What
 scores and answers are: workload/candidates.py, residual_basis.py and queries/, domain/levels.py,
 kernels/counting.py, scoring.py and linear.py. What a row is: tables/delimited.py and kernels/text.py (records
-of a text file), source.py, contributions.py (at most k of a person), parsing.py, codec.py (values to codes),
-profile.py (what `discover` counts). Where rows are, and that every place counts the same: backends/.
-mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
+of a text file), source.py, contributions.py and people.py (at most k of a person), parsing.py, codec.py
+(values to codes), profile.py (what `discover` counts). Where rows are, and that every place counts the same:
+backends/. mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
 
 What reads private rows: the verbs of `backends.source.Source` (bounded, profile, encoded, fingerprint) and
 `Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py,
@@ -38,7 +38,10 @@ the bytes of those records are. Proof, step after step:
     record; a cell that is none of its type is null. What the names of folders say of a row is a cell of it.
  4. With a privacy id, records are grouped by it. A record without one belongs to nobody and is left out; of
     each person the first k are kept (on Spark, by a hash of their own values), which depends on that person's
-    records alone. So a person's records, however many, change at most k.
+    records alone. So a person's records, however many, change at most k. Where each person weighs one
+    (`people.py`), k are drawn by a hash of the id and of how many records bear it, and a record of a person
+    with n of them counts floor(G / n) times: a person's records count at most G times, and to whatever is
+    counted here they are at most G records of weight one, of at most k values.
  5. Each value is encoded alone: a function of the value and of its attribute, with a code for whatever cannot
     be read, is not listed, or is out of range. The attribute is declared, or learnt from noisy answers, and
     so the same for neighbours once those are given.
@@ -101,7 +104,10 @@ marginals, with their sensitivities.
     release was paid for as a whole; it costs accuracy alone, see `with_popular`. `Session.recode` maps codes
     to codes row by row, by a public table: rows that differ in k rows before differ in at most k after.
  4. Ending early (`NothingLearnt`) follows from noisy answers, too, and so do its words.
- 5. What is a value's unit, and which of two spellings are the same, is a function of that value and of the
+ 5. Of people, who count one each: how many have up to so many rows, and of how many a column is the same in
+    all rows, are numbers of people, with proofs in `privacy/people.py`; which columns are taken to be so, and
+    how many rows are used, follow from the noisy numbers.
+ 6. What is a value's unit, and which of two spellings are the same, is a function of that value and of the
     column's type; no value, however large or odd, ends the reading or is warned about. The order of keys is
     the table's, and so none that is handed on: what is kept is sorted.
 

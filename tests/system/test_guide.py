@@ -31,6 +31,7 @@ SCRIPT = re.compile(r"`python (scripts/\w+)([^`]*)`")
 MADE = {
     "README": "adult.synthetic.parquet adult.synthetic.manifest.json half.fmwem more.parquet "
     "draft.domain.json monday.parquet piped/part-00000.parquet adult.toml adult.synthetic.fmwem",
+    "people": "visits.synthetic.parquet thousand.csv",
     "domain": "visits.synthetic.parquet domain.schema.json reviewed.parquet",
     "rules": "staff.synthetic.parquet",
     "learning": "people.synthetic.parquet people.domain.json",
