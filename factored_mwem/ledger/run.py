@@ -35,14 +35,14 @@ from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.request.policy import BEARABLE, split_policy
-from factored_mwem.tables.outputs.release_files import Files
-from factored_mwem.tables.outputs.targets import Target
 
-if TYPE_CHECKING:  # loaded where there is a ledger
+if TYPE_CHECKING:
     from factored_mwem.ledger.entries import Entry, Reservation
     from factored_mwem.ledger.journal import Journal, Journaled
     from factored_mwem.ledger.ledger import Ledger
     from factored_mwem.request.promise import Promise
+    from factored_mwem.tables.outputs.release_files import Files
+    from factored_mwem.tables.outputs.targets import Target
 
 LAST_WORD_SECONDS = 5.0
 """How long a run that ends by an error waits to tell the books: they count it in full in any case."""

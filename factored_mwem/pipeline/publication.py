@@ -28,7 +28,7 @@ MAX_RECORD = 2**24
 class Publication:
     """Puts files in place: `exists` says what happens to existing ones."""
 
-    def __init__(self, files: Files, exists: IfExists, booking: Booking) -> None:
+    def __init__(self, files: Files, exists: IfExists, booking: Booking = Booking()) -> None:
         """Raise InputError if a file may not be written; for a run with an id only the run can know that."""
         self.files, self.exists = files, exists
         self._put: list[Destination] = []
@@ -55,6 +55,13 @@ class Publication:
         if run.is_resumed:
             for output in self.files.all:
                 output.sweep()
+        with self.undone():
+            yield
+        run.finish(self.files)
+
+    @contextlib.contextmanager
+    def undone(self) -> Iterator[None]:
+        """The block puts files in place; where it fails, they are removed again."""
         try:
             yield
         except BaseException:
@@ -62,7 +69,6 @@ class Publication:
                 with contextlib.suppress(FmwemError):  # what failed first is what to say
                     output.remove()
             raise
-        run.finish(self.files)
 
     def replacing(self) -> None:
         """Just before the first new file appears, remove the record of an earlier release."""
@@ -87,16 +93,14 @@ class Publication:
         """From now on no file is removed, whatever fails."""
         self._put.clear()
 
-    def put(
-        self, output: Destination, write: Callable[[IfExists], object], statement: Statement
-    ) -> Statement:
+    def put(self, output: Destination, write: Callable[[IfExists], object], statement: Kind) -> Kind:
         """Let `write` write the one file of a run, and then its record."""
         self.replacing()
         with self.putting(output):
             write(self.exists)
         return self.record(statement, Output(file=output.name, sha256=output.sha256()))
 
-    def record(self, statement: Statement, output: Output | None = None) -> Statement:
+    def record(self, statement: Kind, output: Output | None = None) -> Kind:
         """Write the record, the last of the files."""
         if output is not None:
             statement = statement.model_copy(update={"output": output})

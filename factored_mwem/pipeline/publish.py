@@ -48,8 +48,7 @@ def publish(
         if files.model is not None:
             with place.putting(files.model):
                 save(release, files.model, exists, place.replacing)
-        rows = release.drawn()
-        manifest = write_release(rows, release.manifest, files.data, exists, how.workers, before=write_page)
+        manifest = write_release(release.drawn(), release.manifest, place, how.workers, before=write_page)
         if not _in_place(manifest, files):
             place.keep()  # they may be the other process's by now
             raise ResourceError(

@@ -25,7 +25,7 @@ from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.saving import model_file
 from factored_mwem.pipeline.saving.model_fields import Contents
 from factored_mwem.pipeline.saving.replicating import COUNT, Keeper, Told, tables
-from factored_mwem.pipeline.writing import workers_of, write_release
+from factored_mwem.pipeline.writing import workers_of, write_alone
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.tables.outputs.formats import output_of
 from factored_mwem.tables.outputs.targets import target_of
@@ -184,7 +184,7 @@ class Release(Contents):
         beside it; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write at a
         time, as many as there are processors by default; the rows are the same for any number.
         """
-        return write_release(
+        return write_alone(
             self.drawn(), self.manifest, output_of(path), IfExists(overwrite), workers_of(workers)
         )
 

@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 
 from factored_mwem.errors import InputError
 from factored_mwem.tables.inputs.lake import DataFile, asked, lake_table, schema_of, snapshot_of
-from factored_mwem.tables.inputs.opened import Part
+from factored_mwem.tables.inputs.opened import FileLayout
 from factored_mwem.tables.inputs.places import Place, masked
 from factored_mwem.tables.inputs.table import Table
 
@@ -40,7 +40,7 @@ def open_delta(source: Any, label: str = "the Delta table") -> Table:
     for number, place in enumerate(snapshot.places):
         there = schema_of(snapshot, number)
         inside = {name: name for name in schema.names if name in there.names and name not in keys}
-        found.append(DataFile(Part(number, there.names, inside, partitions[place.path]), there))
+        found.append(DataFile(FileLayout(number, there.names, inside, partitions[place.path]), there))
     return asked(label, lambda: lake_table(schema, snapshot, found))
 
 

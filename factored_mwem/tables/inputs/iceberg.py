@@ -14,7 +14,7 @@ import pyarrow as pa
 from factored_mwem.errors import InputError
 from factored_mwem.tables.inputs.formats import PARQUET
 from factored_mwem.tables.inputs.lake import DataFile, asked, lake_table, schema_of, snapshot_of
-from factored_mwem.tables.inputs.opened import FileSet, Part
+from factored_mwem.tables.inputs.opened import FileLayout, FileSet
 from factored_mwem.tables.inputs.places import Place
 from factored_mwem.tables.inputs.table import Table
 
@@ -101,7 +101,7 @@ def _part(scan: Any, task: Any, numbers: list[int], snapshot: FileSet) -> DataFi
         elif column.required:
             what = f"lacks column {column.name!r}, which may not be null"
             raise InputError(f"{snapshot.label}: {place.label} {what}")
-    part = Part(numbers[0], there.names, inside, constant)
+    part = FileLayout(numbers[0], there.names, inside, constant)
     return DataFile(part, there, numbers[1:], task.file.file_path)
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.tables.codes.parsing import is_text, plain, spelt, value_type
 from factored_mwem.tables.inputs.arrow_input import opened, reason
-from factored_mwem.tables.inputs.opened import FileSet, Part
+from factored_mwem.tables.inputs.opened import FileLayout, FileSet
 from factored_mwem.tables.inputs.places import Place
 from factored_mwem.tables.inputs.table import Table
 from factored_mwem.tables.inputs.text_form import Reading
@@ -48,7 +48,7 @@ class DataFile(NamedTuple):
     `there`: names and types of its columns; `deletes`: numbers of those files.
     """
 
-    part: Part
+    part: FileLayout
     there: pa.Schema
     deletes: Sequence[int] = ()
     address: str = ""
