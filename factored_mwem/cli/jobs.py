@@ -91,7 +91,7 @@ def run(
         if reused is not None:
             manifest, files = load_manifest(reused.manifest), reused
         else:
-            manifest = publish(request, held, files, place, how, report)
+            manifest = publish(request, held, place, how, report)
         facts = _facts(manifest, files, path) | booked(settings, reused=reused is not None)
         if held.resumed:
             facts["resumed"] = held.resumed

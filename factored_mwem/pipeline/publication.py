@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files.crashpoints import reach
@@ -21,14 +21,15 @@ from factored_mwem.tables.outputs.release_files import Files
 from factored_mwem.tables.outputs.targets import Destination, Target, write_text
 
 Kind = TypeVar("Kind", bound=Statement)
+Kept = TypeVar("Kept", bound=Files)
 MAX_RECORD = 2**24
 """Bytes of an earlier record that are looked at."""
 
 
-class Publication:
+class Publication(Generic[Kept]):
     """Puts files in place: `exists` says what happens to existing ones."""
 
-    def __init__(self, files: Files, exists: IfExists, booking: Booking = Booking()) -> None:
+    def __init__(self, files: Kept, exists: IfExists, booking: Booking = Booking()) -> None:
         """Raise InputError if a file may not be written; for a run with an id only the run can know that."""
         self.files, self.exists = files, exists
         self._put: list[Destination] = []

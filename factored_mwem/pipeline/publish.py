@@ -30,11 +30,12 @@ class Writing:
 
 
 def publish(
-    request: Request, run: Run, files: ReleaseFiles, place: Publication, how: Writing, report: Report
+    request: Request, run: Run, place: Publication[ReleaseFiles], how: Writing, report: Report
 ) -> Manifest:
     """Release and write, the manifest last. Where files are replaced, the old manifest is removed first."""
     with place.of(run):
-        exists, orphaned = place.exists, files.manifest.there() and not files.data.there()
+        files, exists = place.files, place.exists
+        orphaned = files.manifest.there() and not files.data.there()
         if exists is IfExists.VERIFY and orphaned and not _is_ours(run, files):
             raise InputError(f"{files.manifest} exists and is not this run's; use --overwrite or another -o")
         release = make(request, run, report)

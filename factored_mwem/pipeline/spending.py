@@ -36,7 +36,7 @@ FAKE_NOISE: ContextVar[Noise | None] = ContextVar("FAKE_NOISE", default=None)
 @dataclass(frozen=True, slots=True, eq=False)
 class Spending:
     """What is asked: of which `kind`, what it promises to whom, and with which other public `settings`, as
-    JSON. `digest`: of a key, the keyed digest of the private input. `learns`: a share of delta is kept for a
+    JSON. `fingerprint(key)`: a keyed digest of the private input. `learns`: a share of delta is kept for a
     domain. `events`: the budget is spent in (epsilon, delta) events, whose epsilons and deltas add up.
     `noise`: of what composition it is, where it is not the budget's.
     """
@@ -44,7 +44,7 @@ class Spending:
     kind: str
     promise: Promise
     settings: dict[str, Any]
-    digest: Callable[[bytes], bytes] = field(repr=False)
+    fingerprint: Callable[[bytes], bytes] = field(repr=False)
     learns: bool = False
     events: bool = False
     noise: Composition | None = None
@@ -59,10 +59,6 @@ class Spending:
     def parameters(self) -> dict[str, Any]:
         """All that decides what comes out, but for the private input: public facts, as JSON."""
         return {"kind": self.kind, "policy": self.promise.model_dump(mode="json"), "settings": self.settings}
-
-    def fingerprint(self, key: bytes) -> bytes:
-        """A keyed digest of the private input."""
-        return self.digest(key)
 
     @contextlib.contextmanager
     def booked(self, booking: Booking) -> Iterator[Run]:

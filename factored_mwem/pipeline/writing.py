@@ -63,14 +63,14 @@ def write_alone(
 def write_release(
     rows: Batches,
     manifest: Manifest,
-    place: Publication,
+    place: Publication[ReleaseFiles],
     workers: int,
     before: Callable[[Manifest], None] = lambda _: None,
 ) -> Manifest:
     """Write the rows, then the manifest, which is returned as it stands in its file, and handed to `before`
     just before. `place` undoes a failure: data without its manifest is not a release.
     """
-    data, exists, beside = place.files.by_role["data"], place.exists, place.files.manifest
+    data, exists, beside = place.files.data, place.exists, place.files.manifest
     data.check(exists)
     output = Output(file=data.name, rows=rows.rows)
     inside, parts = manifest.model_copy(update={"output": output}).model_dump_json(), tuple[PartFile, ...]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
@@ -53,7 +52,7 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
     cost = cost_of(record)
     problems, notes = [*_own(record, cost)], []
     try:
-        row, missing = _release(kept, record, digest)
+        row, missing = _release(kept, record)
         if row is None:
             problems.append(missing)
         else:
@@ -115,21 +114,17 @@ def cost_of(record: Statement) -> tuple[Fraction, Fraction] | None:
     return amount, delta
 
 
-def _release(kept: Snapshot, record: Statement, digest: str) -> tuple[dict[str, Any] | None, str]:
+def _release(kept: Snapshot, record: Statement) -> tuple[dict[str, Any] | None, str]:
     """The row of the record's release; or None, and why."""
+    if record.chain_head is None:
+        return None, "it has no chain_head, as every release in the books has"
     event = next((event for event in kept.events if event.head == record.chain_head), None)
-    if record.chain_head is not None:
-        if event is None:
-            where = "it was entered in another ledger, or in a newer copy of this one"
-            return None, f"its chain_head is not in the chain: {where}"
-        number = event.reserved
-        row = next((row for row in kept.releases if number is not None and row["id"] == number), None)
-        return row, "its chain_head is not that of a release in the books"
-    # A release that was entered before the ledger kept a chain has no head; by its files it can be known.
-    chained = [event.reserved for event in kept.events]
-    old = [row for row in kept.releases if row["id"] not in chained]
-    row = next((row for row in old if digest in _files(json.loads(row["files"]))), None)
-    return row, "it has no chain_head, and no release from before the chain lists this file"
+    if event is None:
+        where = "it was entered in another ledger, or in a newer copy of this one"
+        return None, f"its chain_head is not in the chain: {where}"
+    number = event.reserved
+    row = next((row for row in kept.releases if number is not None and row["id"] == number), None)
+    return row, "its chain_head is not that of a release in the books"
 
 
 def _files(listed: list[dict[str, str]]) -> set[str]:
