@@ -77,7 +77,7 @@ class Entry:
     mark: str
     files: list[dict[str, str]]
     tool_version: str
-    begun: str
+    reserved_at: str
     changed: str
 
     @property
@@ -195,8 +195,8 @@ def entry_of(row: Row) -> Entry:
     whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(w, dict) for w in wrote)
     if not whole or not all(isinstance(text, str) for text in texts):
         raise ValueError("entry")
-    version, begun, changed, *_ = texts
-    about = (facts, row["fingerprint"], mark, wrote, version, begun, changed)
+    version, reserved_at, changed, *_ = texts
+    about = (facts, row["fingerprint"], mark, wrote, version, reserved_at, changed)
     return Entry(row["id"], run_id, row["state"], reserved, spent, *about)
 
 

@@ -126,7 +126,7 @@ class JournalFile(Journal):
             os.close(self._handle)
             raise under_way() from None
         try:
-            self._found(self._read(path))
+            self._take_up(self._read(path))
         except BaseException:
             os.close(self._handle)
             raise

@@ -59,7 +59,7 @@ class JournalRows(Journal):
         self._db = connect(address)
         try:
             self._take_hold()
-            self._found(self._read())
+            self._take_up(self._read())
         except BaseException:
             self._db.close()
             raise

@@ -164,14 +164,14 @@ class Ledger(ABC):
         with self._reading() as db:
             admit(self._dataset(db, name), _costs(db, name), cost)
 
-    def reserve(self, asked: Reservation) -> int:
+    def reserve(self, reservation: Reservation) -> int:
         """Enter a release, before its first noise; its number.
 
         Raises BudgetExceeded, with nothing written, if the cap does not admit it; Busy if another process has
         entered the same run.
         """
         reach("before reserve")
-        name, run_id, cost = asked.dataset, asked.run_id, asked.cost
+        name, run_id, cost = reservation.dataset, reservation.run_id, reservation.cost
         with self._writing() as db:
             if run_id is not None and _entries(db, name, "AND run_id = ?", run_id):
                 what = f"another process entered run {run_id!r} in the ledger {self.name} meanwhile"
@@ -190,11 +190,11 @@ class Ledger(ABC):
                 "composition": cost.composition.value,
                 "amount": str(cost.amount),
                 "delta": str(cost.delta),
-                "parameters": json.dumps(asked.parameters),
-                "fingerprint": asked.fingerprint,
-                "mark": asked.mark,
+                "parameters": json.dumps(reservation.parameters),
+                "fingerprint": reservation.fingerprint,
+                "mark": reservation.mark,
                 "files": "[]",
-                "tool_version": asked.tool_version,
+                "tool_version": reservation.tool_version,
                 "reserved": now(),
                 "changed": now(),
             }

@@ -117,10 +117,10 @@ def connect(address: Address, patience: float | None = None) -> Link:
     return db
 
 
-def _not_reached(said: str, operational: bool, name: str) -> FmwemError:
+def _not_reached(message: str, operational: bool, name: str) -> FmwemError:
     if not operational:
         return InputError(f"cannot read the URI of the ledger {name}: one of its parameters is none")
-    if any(words in said for words in REFUSED):
+    if any(words in message for words in REFUSED):
         how = "correct its user, database, password (PGPASSWORD, ~/.pgpass) or sslmode"
         return InputError(f"the server of the ledger {name} refuses the connection; {how}")
     return Busy(f"cannot reach the server of the ledger {name}; see that it runs, and try again")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,7 +34,6 @@ from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.request.policy import BEARABLE, split_policy
 
 if TYPE_CHECKING:
     from factored_mwem.ledger.entries import Entry, Reservation
@@ -78,8 +77,14 @@ class Booked(Protocol):
     def parameters(self) -> dict[str, Any]:
         """All that decides what comes out, but for the private input: public facts, as JSON."""
 
-    def fingerprint(self, key: bytes) -> bytes:
-        """A keyed digest of the private input."""
+    @property
+    def fingerprint(self) -> Callable[[bytes], bytes]:
+        """Of a key, a keyed digest of the private input."""
+
+    def divided(self, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Of an attempt's parameters, which may be anybody's: those that no later attempt of its run may
+        change, and those that one may.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +169,10 @@ class Run:
             file.check(name, cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
             reservation = replace(reservation, fingerprint=request.fingerprint(file.key))
-            self._resume(file, reservation, run_id)
+            self._resume(file, request, reservation, run_id)
         self._reservation = reservation
 
-    def _resume(self, file: Ledger, reservation: Reservation, run_id: str) -> None:
+    def _resume(self, file: Ledger, request: Booked, reservation: Reservation, run_id: str) -> None:
         """Take up the run of this id, if there is one; raises InputError if it is not the same run."""
         try:
             self._journal = file.journal(reservation.dataset, run_id)
@@ -179,10 +184,10 @@ class Run:
             self._start_over(file, run_id)
             return
         self.charged = True
-        self._check_same(entry, reservation)
+        self._check_same(request, entry, reservation)
         if entry.tool_version != reservation.tool_version:
             other = "another version of this program or of its libraries; use that one"
-            self._stuck = Lost(f"{_begun(reservation)} {other}, or give another --run-id")
+            self._stuck = Lost(f"{_began_with(reservation)} {other}, or give another --run-id")
         elif self._journal is not None and (self._journal.header or {}).get("entry") != entry.mark:
             self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
         # A finished one needs no journal while its files are there.
@@ -201,16 +206,16 @@ class Run:
             raise RolledBack(file.name)
         self._journal.forget()
 
-    def _check_same(self, entry: Entry, reservation: Reservation) -> None:
+    def _check_same(self, request: Booked, entry: Entry, reservation: Reservation) -> None:
         """Raise Lost if an earlier attempt asked for something else; note what a later one may change."""
-        lasting_then, then = _split(entry.parameters)
-        lasting_now, now = _split(reservation.parameters)
+        lasting_then, then = request.divided(entry.parameters)
+        lasting_now, now = request.divided(reservation.parameters)
         if lasting_then != lasting_now:
-            raise Lost(f"{_begun(reservation)} other parameters; give another --run-id")
-        other = [name for name in BEARABLE if then[name] != now[name]]
+            raise Lost(f"{_began_with(reservation)} other parameters; give another --run-id")
+        other = [name for name in now if then[name] != now[name]]
         self._began = [f"--{name.replace('_', '-')} {then[name] or 'left out'}" for name in other]
         if entry.fingerprint != reservation.fingerprint:
-            raise Lost(f"{_begun(reservation)} other data; give another --run-id")
+            raise Lost(f"{_began_with(reservation)} other data; give another --run-id")
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
         """`facts` that all attempts of a run share: an earlier one's, if there was one.
@@ -254,8 +259,7 @@ class Run:
         if self._journal is not None:
             from factored_mwem.ledger.journal import Journaled
 
-            complete = self._entry is not None and self._entry.spent is not None
-            noise = self._journaled = Journaled(noise, self._journal, accountant, complete=complete)
+            noise = self._journaled = Journaled(noise, self._journal, accountant, complete=self.complete)
         self._metered = Metered(noise, accountant)
         return self._metered
 
@@ -359,14 +363,8 @@ def _checked(what: str, text: Any) -> str:
     return text
 
 
-def _begun(reservation: Reservation) -> str:
+def _began_with(reservation: Reservation) -> str:
     return f"run {reservation.run_id!r} of dataset {reservation.dataset!r} was begun with"
-
-
-def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters that no attempt of a run may change, and those that one may; they may be anybody's."""
-    lasting, bearable = split_policy(parameters.get("policy"))
-    return {**parameters, "policy": lasting}, bearable
 
 
 def outlook(

@@ -25,6 +25,7 @@ from factored_mwem.pipeline.record.statement import (
 )
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
+from factored_mwem.request.policy import split_policy
 from factored_mwem.request.promise import Promise
 from factored_mwem.request.table import PrivateTable
 
@@ -60,6 +61,11 @@ class Spending:
         """All that decides what comes out, but for the private input: public facts, as JSON."""
         return {"kind": self.kind, "policy": self.promise.model_dump(mode="json"), "settings": self.settings}
 
+    def divided(self, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `Booked`."""
+        lasting, bearable = split_policy(parameters.get("policy"))
+        return {**parameters, "policy": lasting}, bearable
+
     @contextlib.contextmanager
     def booked(self, booking: Booking) -> Iterator[Run]:
         """A run of it in the books, which are told how it ends. Raises as `Run.begin`."""
@@ -69,9 +75,9 @@ class Spending:
     def made(self, booking: Booking, make: Callable[[Run], Made]) -> Made:
         """What `make` gives within a run of it, for what writes no files."""
         with self.booked(booking) as run:
-            made = make(run)
+            result = make(run)
             run.finish()
-        return made
+        return result
 
     def begin(self, run: Run, noise: Noise | None = None, **facts: Any) -> Spent:
         """The session that draws. `facts`: the same for all attempts of a run. `noise`: tests' fake."""

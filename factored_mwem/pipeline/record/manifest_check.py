@@ -58,7 +58,7 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
         else:
             facts |= {"dataset": str(row["dataset"]), "release": row["id"]}
             entry = entry_of(row)
-            problems += [*_against(entry, record, cost, digest), *_asked(entry, record)]
+            problems += [*_against(entry, record, cost, digest), *_unlike_request(entry, record)]
             notes += [] if any(entry.files) else [NO_FILE]
             notes += [] if _same_words(entry) else [NO_WORDS]
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
@@ -151,7 +151,7 @@ def _same_words(entry: Entry) -> bool:
     return entry.tool_version.split(", ")[0] == tool_version()
 
 
-def _asked(entry: Entry, record: Statement) -> Iterator[str]:
+def _unlike_request(entry: Entry, record: Statement) -> Iterator[str]:
     """The differences between a record and its request; raises ValueError if the ledger is not ours."""
     parameters, promise = entry.parameters, record.guarantee
     policy = (Policy if parameters["kind"] in ("release", "domain", "ask") else Terms).model_validate(
@@ -182,11 +182,11 @@ def _asked(entry: Entry, record: Statement) -> Iterator[str]:
         yield from _domain(entry, record, policy.privacy_id)
 
 
-def _of_release(manifest: Manifest, asked: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _of_release(manifest: Manifest, parameters: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What a manifest says beside what was asked for, by name."""
-    settings = asked["settings"]
+    settings = parameters["settings"]
     pairs: dict[str, tuple[Any, Any]] = {
-        "policy": (split_policy(manifest.policy)[0], split_policy(asked["policy"])[0]),
+        "policy": (split_policy(manifest.policy)[0], split_policy(parameters["policy"])[0]),
         "workload": (manifest.workload, settings["workload"]),
         "sample_seed": (manifest.sample_seed, settings["sample_seed"]),
     }
@@ -195,8 +195,8 @@ def _of_release(manifest: Manifest, asked: dict[str, Any]) -> dict[str, tuple[An
     return pairs
 
 
-def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, asked: dict[str, Any]) -> bool:
-    learnt, rules = asked["settings"]["domain"] is None, bool(manifest.domain.get("rules"))
+def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, parameters: dict[str, Any]) -> bool:
+    learnt, rules = parameters["settings"]["domain"] is None, bool(manifest.domain.get("rules"))
     return manifest.guarantee.assumptions in possible(policy, learnt=learnt, ledger=True, rules=rules)
 
 

@@ -82,34 +82,34 @@ def check_size(path: Path, declared: int, header: int) -> None:
         )
 
 
-def taken_apart(made: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def taken_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a model file."""
-    levels = made.model.levels
+    model, levels = contents.model, contents.model.levels
     coarser = range(len(levels.shape), len(levels))
     header = {
         "fmwem_model": VERSION,
-        "domain": made.domain.to_dict(),
-        "total": made.model.total,
-        "rows": made.rows,
-        "seed": made.seed,
+        "domain": contents.domain.to_dict(),
+        "total": model.total,
+        "rows": contents.rows,
+        "seed": contents.seed,
         "levels": [int(levels.attribute[v]) for v in coarser],
-        "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in made.model.components],
+        "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in model.components],
         "measurements": [
             {"positions": list(m.positions), "scale": m.scale.value, "composition": m.scale.composition}
-            for m in made.measurements
+            for m in contents.measurements
         ],
         "residuals": [
             {"order": r.order, "scale": r.scale.value, "composition": r.scale.composition}
-            for r in made.residuals
+            for r in contents.residuals
         ],
-        "manifest": made.manifest.model_dump(mode="json"),
+        "manifest": contents.manifest.model_dump(mode="json"),
     }
-    arrays = {f"beliefs_{i}": part.beliefs.cliques for i, part in enumerate(made.model.components)}
+    arrays = {f"beliefs_{i}": part.beliefs.cliques for i, part in enumerate(model.components)}
     arrays |= {f"level_{v}": levels.groups[v] for v in coarser}
-    arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(made.measurements)}
-    for i, r in enumerate(made.residuals):
+    arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(contents.measurements)}
+    for i, r in enumerate(contents.residuals):
         arrays |= {f"residual_weights_{i}": r.weights, f"residual_noisy_{i}": r.noisy}
-    return header, arrays | {"schema": np.frombuffer(made.schema.serialize(), dtype=np.uint8)}
+    return header, arrays | {"schema": np.frombuffer(contents.schema.serialize(), dtype=np.uint8)}
 
 
 def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:

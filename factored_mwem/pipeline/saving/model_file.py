@@ -43,10 +43,12 @@ BROKEN = (
 """What reading a damaged or foreign file can raise."""
 
 
-def save(made: Contents, target: Target, exists: IfExists, before: Callable[[], None] = lambda: None) -> None:
+def save(
+    contents: Contents, target: Target, exists: IfExists, before: Callable[[], None] = lambda: None
+) -> None:
     """Write the model file, whole or not at all. `exists`, `before`: see `replacing`."""
     target.check(exists)
-    header, arrays = taken_apart(made)
+    header, arrays = taken_apart(contents)
     content = packed(header, arrays)
     with target.replacing(exists, before) as temporary:
         temporary.write_bytes(content)

@@ -77,9 +77,9 @@ class CountedOnce(Private):
         if len(missing):
             sizes = np.diff(offsets)[missing]
             at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            found = self._rows.exact_counts([self._below(a) for a in axes], members[missing], at)
+            fresh = self._rows.exact_counts([self._below(a) for a in axes], members[missing], at)
             for i, m in enumerate(missing.tolist()):
-                counts[offsets[m] : offsets[m + 1]] = found[at[i] : at[i + 1]]
+                counts[offsets[m] : offsets[m + 1]] = fresh[at[i] : at[i + 1]]
         return counts
 
     def _counted(self) -> dict[tuple[int, ...], np.ndarray]:
@@ -87,9 +87,9 @@ class CountedOnce(Private):
         if self._held is None:
             shapes = [tuple(self.sizes[m] for m in row if m >= 0) for row in self._members.tolist()]
             at = np.concatenate([[0], np.cumsum([int(np.prod(shape)) for shape in shapes])]).astype(np.int64)
-            found = self._rows.exact_counts(self._axes, self._members, at)
+            fresh = self._rows.exact_counts(self._axes, self._members, at)
             self._held = {
-                tuple(m for m in row if m >= 0): found[at[i] : at[i + 1]].reshape(shapes[i]).astype(np.int64)
+                tuple(m for m in row if m >= 0): fresh[at[i] : at[i + 1]].reshape(shapes[i]).astype(np.int64)
                 for i, row in enumerate(self._members.tolist())
             }
         return self._held

@@ -202,8 +202,8 @@ class SparkSource(Source):
                 some = batch.filter(pa.array(numbers == number))
                 values, rows_of = some.column("value"), some.column("rows")
                 if number == tasks.MARK:
-                    found = zip(map(tasks.unpacked, values.to_pylist()), rows_of.to_pylist(), strict=True)
-                    marks = sum((each * np.uint64(times) for each, times in found), marks)
+                    hashed = zip(map(tasks.unpacked, values.to_pylist()), rows_of.to_pylist(), strict=True)
+                    marks = sum((each * np.uint64(times) for each, times in hashed), marks)
                 else:
                     name = columns[number]
                     kind = self.schema.field(name).type

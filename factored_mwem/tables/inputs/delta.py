@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from factored_mwem.errors import InputError
-from factored_mwem.tables.inputs.lake import DataFile, asked, lake_table, schema_of, snapshot_of
+from factored_mwem.tables.inputs.lake import DataFile, answered, lake_table, schema_of, snapshot_of
 from factored_mwem.tables.inputs.opened import FileLayout
 from factored_mwem.tables.inputs.places import Place, masked
 from factored_mwem.tables.inputs.table import Table
@@ -30,18 +30,18 @@ def open_delta(source: Any, label: str = "the Delta table") -> Table:
     version = source.version()
     label = f"{label} at version {version}"
     _check_features(source, label)
-    schema = asked(label, lambda: pa.schema(source.schema().to_arrow())).remove_metadata()
+    schema = answered(label, lambda: pa.schema(source.schema().to_arrow())).remove_metadata()
     schema = pa.schema([field.remove_metadata() for field in schema])
     keys = list(source.metadata().partition_columns)
-    files = asked(label, lambda: _files(source, label, keys))
+    files = answered(label, lambda: _files(source, label, keys))
     partitions = {place.path: values for place, values in files}
     snapshot = snapshot_of(label, [(p, repr((values, schema.names)).encode()) for p, values in files])
-    found = []
+    data_files = []
     for number, place in enumerate(snapshot.places):
         there = schema_of(snapshot, number)
         inside = {name: name for name in schema.names if name in there.names and name not in keys}
-        found.append(DataFile(FileLayout(number, there.names, inside, partitions[place.path]), there))
-    return asked(label, lambda: lake_table(schema, snapshot, found))
+        data_files.append(DataFile(FileLayout(number, there.names, inside, partitions[place.path]), there))
+    return answered(label, lambda: lake_table(schema, snapshot, data_files))
 
 
 def _loaded(address: str, label: str) -> Any:
@@ -50,7 +50,7 @@ def _loaded(address: str, label: str) -> Any:
     except ImportError:
         raise InputError("Delta tables need deltalake: pip install 'factored-mwem[lake]'") from None
     why = "its log is damaged, cannot be reached, or needs what its library does not know"
-    return asked(label, lambda: deltalake.DeltaTable(address), why)
+    return answered(label, lambda: deltalake.DeltaTable(address), why)
 
 
 def _check_features(table: Any, label: str) -> None:
@@ -70,7 +70,7 @@ def _check_features(table: Any, label: str) -> None:
         raise InputError(f"{label} may have deletion vectors; update deltalake, which tells whether it has")
     if vectors is None:
         return
-    if asked(label, lambda: any(b.num_rows for b in pa.RecordBatchReader.from_stream(vectors())), how):
+    if answered(label, lambda: any(b.num_rows for b in pa.RecordBatchReader.from_stream(vectors())), how):
         raise InputError(f"cannot read {label}: {how}")
 
 
@@ -80,15 +80,15 @@ def _files(table: Any, label: str, keys: Sequence[str]) -> list[tuple[Place, dic
     name = "partition" if "partition" in listed.schema.names else "partition_values"
     partition = listed.column(name).combine_chunks() if keys else None
     system, root = _root(table)
-    found = []
+    places = []
     for at, entry in enumerate(listed.column("path").to_pylist()):
         path = unquote(entry)
         if "://" in path or path.startswith("/") or ".." in PurePosixPath(path).parts:
             raise InputError(f"{label} names files outside of its folder, as a shallow clone does{REFUSED}")
         values = {key: partition.field(key)[at] for key in keys} if partition is not None else {}
         place = Place(masked(path), f"{root}/{path}" if system is None else path, system)
-        found.append((place, values))
-    return found
+        places.append((place, values))
+    return places
 
 
 def _root(table: Any) -> tuple[Any, str]:

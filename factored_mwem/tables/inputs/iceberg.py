@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from factored_mwem.errors import InputError
 from factored_mwem.tables.inputs.formats import PARQUET
-from factored_mwem.tables.inputs.lake import DataFile, asked, lake_table, schema_of, snapshot_of
+from factored_mwem.tables.inputs.lake import DataFile, answered, lake_table, schema_of, snapshot_of
 from factored_mwem.tables.inputs.opened import FileLayout, FileSet
 from factored_mwem.tables.inputs.places import Place
 from factored_mwem.tables.inputs.table import Table
@@ -29,8 +29,8 @@ def open_iceberg(source: Any, label: str = "the Iceberg table") -> Table:
     """
     if isinstance(source, str):
         source = _loaded(source, label)
-    scan = asked(label, source.scan) if hasattr(source, "scan") else source
-    return asked(label, lambda: _opened(scan, label), UNPLANNED)
+    scan = answered(label, source.scan) if hasattr(source, "scan") else source
+    return answered(label, lambda: _opened(scan, label), UNPLANNED)
 
 
 def _loaded(address: str, label: str) -> Any:
@@ -38,7 +38,7 @@ def _loaded(address: str, label: str) -> Any:
         from pyiceberg.table import StaticTable
     except ImportError:
         raise InputError("Iceberg tables need pyiceberg: pip install 'factored-mwem[lake]'") from None
-    return asked(label, lambda: StaticTable.from_metadata(address), UNPLANNED)
+    return answered(label, lambda: StaticTable.from_metadata(address), UNPLANNED)
 
 
 def _opened(scan: Any, label: str) -> Table:
@@ -57,9 +57,9 @@ def _opened(scan: Any, label: str) -> Table:
     snapshot = snapshot_of(label, [(place, repr(columns).encode()) for place in places.values()])
     numbers = {place.path: number for number, place in enumerate(snapshot.places)}
     tasks.sort(key=lambda task: numbers[places[task.file.file_path].path])
-    found = [_part(scan, task, [numbers[places[file.file_path].path] for file in _files(task)], snapshot)
+    data_files = [_part(scan, task, [numbers[places[file.file_path].path] for file in _files(task)], snapshot)
              for task in tasks]  # fmt: skip
-    return asked(label, lambda: lake_table(schema, snapshot, found))
+    return answered(label, lambda: lake_table(schema, snapshot, data_files))
 
 
 def _files(task: Any) -> list[Any]:

@@ -56,7 +56,7 @@ class DataFile(NamedTuple):
 
 def schema_of(snapshot: FileSet, number: int) -> pa.Schema:
     """Names and types of a file's columns."""
-    return asked(snapshot.places[number].label, lambda: parquet_schema(snapshot.open(number)))
+    return answered(snapshot.places[number].label, lambda: parquet_schema(snapshot.open(number)))
 
 
 def lake_table(schema: pa.Schema, snapshot: FileSet, files: Sequence[DataFile]) -> Table:
@@ -118,7 +118,7 @@ def _is_read_as(there: pa.DataType, ours: pa.DataType) -> bool:
     return False
 
 
-def asked(
+def answered(
     what: str, ask: Callable[[], T], otherwise: str = "it is damaged, or its library cannot read it"
 ) -> T:
     """What a lake's library says. InputError in our own words where it fails: it may raise anything, and
