@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.parsing import is_text, plain, spelt, value_type
-from factored_mwem.tables.inputs.arrow_input import opened, reason
+from factored_mwem.tables.inputs.arrow_input import opened, reason, unquoted
 from factored_mwem.tables.inputs.opened import FileLayout, FileSet
 from factored_mwem.tables.inputs.places import Place
 from factored_mwem.tables.inputs.table import Table
@@ -124,14 +124,4 @@ def answered(
     """What a lake's library says. InputError in our own words where it fails: it may raise anything, and
     quote a row, a path that holds one's value, or a key.
     """
-    try:
-        return ask()
-    except (FmwemError, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever the library of the day raises
-        why = reason(error, otherwise)
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of a library in Rust, which means to stop the program
-            raise
-        why = otherwise
-    raise InputError(f"cannot read {what}: {why}")
+    return unquoted(ask, lambda error: InputError(f"cannot read {what}: {reason(error, otherwise)}"))

@@ -52,7 +52,7 @@ def answered(label: str, ask: Callable[[], T]) -> T:
     quote what should not be read (a signed address, a key).
     """
 
-    def refusal(error: Exception) -> Exception:
+    def refusal(error: BaseException) -> Exception:
         if isinstance(error, PermissionError):
             return PermissionError()
         if isinstance(error, FileNotFoundError):
