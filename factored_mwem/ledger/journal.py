@@ -240,7 +240,7 @@ class Journaled:
         return about["note"] if about is not None and "note" in about else None
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep the parameters of the draws that follow, or find them as an earlier attempt kept them."""
+        """Keep a question before its draws, or see that an earlier attempt was asked the same."""
         kept = self._journal.replay()
         if kept is None:
             self._journal.make_room(len(json.dumps({"note": about})) + len("\n"))

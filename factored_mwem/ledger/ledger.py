@@ -69,11 +69,11 @@ class Ledger(ABC):
 
     @abstractmethod
     def _settled(self) -> AbstractContextManager[Connection]:
-        """Reading what every transaction that began before has done, also one whose process is gone."""
+        """Reads once every earlier transaction has ended, even one whose process is gone."""
 
     @abstractmethod
     def _whole(self, db: Connection) -> bool:
-        """Whether the store itself finds no fault in what it holds."""
+        """Whether SQLite or the server finds no damage in what it keeps."""
 
     @abstractmethod
     def clear(self) -> AbstractContextManager[None]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from factored_mwem.tables.outputs.targets import Target
 
 LAST_WORD_SECONDS = 5.0
-"""How long a run that ends by an error waits to tell the books: they count it in full in any case."""
+"""How long a run that failed waits for the books, to note that. They count it in full in any case."""
 GOES_ON = {
     True: "run the same command again: it goes on from what was measured",
     False: "change what the message names, then run again with the same run id: it goes on from what was "
@@ -65,7 +65,7 @@ be published goes there, no handler is set here, and nothing is louder than INFO
 
 
 class Booked(Protocol):
-    """What the books must know of what is asked: a release, or anything else that spends budget."""
+    """What the books must know of a release, or of anything else that spends budget."""
 
     @property
     def promise(self) -> Promise: ...
@@ -264,8 +264,8 @@ class Run:
         return self._metered
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep in the journal, if there is one, what was asked from outside before the draws that follow; on
-        going on, it must be what an earlier attempt was asked.
+        """Keep in the journal, if there is one, the question that the draws to come will answer. A resumed
+        run must be asked the same.
         """
         if self._journaled is not None:
             if self._number is None:  # the journal begins with the first charge
@@ -275,12 +275,12 @@ class Run:
 
     @property
     def noted(self) -> dict[str, Any] | None:
-        """What an earlier attempt was asked next; None once all of that was asked again."""
+        """The next question of an earlier attempt; None once all of them were asked again."""
         return self._journaled.noted if self._journaled is not None else None
 
     @property
     def complete(self) -> bool:
-        """Whether an earlier attempt has drawn all that there was to draw: nothing more may be."""
+        """Whether an earlier attempt has drawn all its noise: no more may be drawn."""
         return self._entry is not None and self._entry.spent is not None
 
     def drawn(self, accountant: Accountant) -> None:
@@ -336,7 +336,7 @@ class Run:
         reach("after finish")
 
     def _failed(self, error: BaseException) -> None:
-        """Tell the error what has become of the budget, then the books, as far as they can still be told."""
+        """Note on the error what has become of the budget, then in the books, if they still answer."""
         failure: Any = error
         if self.charged:
             failure.retryable, failure.advice = outlook(

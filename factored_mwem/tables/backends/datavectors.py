@@ -50,9 +50,9 @@ class Datavectors(Protocol):
 
 
 class CountedOnce(Private):
-    """Rows whose marginals of interest are counted once, as fine as they are; coarser ones are added up. The
-    columns are `axes` of other rows: the first pass counts the marginals over `members`, and all that lies
-    within these costs no pass any more: a rule made from public facts, see `Datavectors.dear`.
+    """Rows whose marginals of interest are counted once, as fine as `axes` are; coarser ones are added up from
+    these. The columns are `axes` of other rows. The first pass counts the marginals over `members`; after it,
+    a marginal over the same columns at any level needs no pass. Which they are follows from public facts.
     """
 
     __slots__ = ("_axes", "_held", "_members", "_rows", "sizes")

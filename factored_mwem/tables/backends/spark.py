@@ -150,7 +150,7 @@ class Bound(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What passes over rows are compared by: a key, the columns that are hashed, and what was found."""
+    """By what two passes over the rows are compared: hashes of the columns `over`, under a `key`."""
 
     key: str
     over: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Stores: outputs beyond the local disk. A file is made whole on this disk (TMPDIR), then sent: a run that
 fails halfway leaves no half of it under its name.
 
-What a store cannot do is not promised: it has no name that one writer alone can take, so of two jobs with
-the same -o the later one wins, and the other is told at its end.
+A store cannot reserve a name for one writer. So of two jobs with the same -o the later one wins, and the
+other learns at its end that its file was replaced.
 """
 
 from __future__ import annotations

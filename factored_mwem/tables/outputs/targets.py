@@ -1,5 +1,5 @@
 """Targets: where an output goes, a local file or a key in a store, or a folder of Parquet files that together
-are one table: whole or not at all, and never over what is there unless told so.
+are one table. Files appear whole or not at all, and replace nothing unless that is asked for.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LocalFile:
 
     @property
     def key(self) -> str:
-        """What is the same for two names of one file, as far as can be told."""
+        """One text for all names of one file, links too, as far as can be known."""
         return os.path.realpath(self.path)
 
     def beside(self, name: str) -> LocalFile:
