@@ -50,9 +50,9 @@ class Datavectors(Protocol):
 
 
 class CountedOnce(Private):
-    """Rows whose marginals of interest are counted once, as fine as `axes` are; coarser ones are added up from
-    these. The columns are `axes` of other rows. The first pass counts the marginals over `members`; after it,
-    a marginal over the same columns at any level needs no pass. Which they are follows from public facts.
+    """Rows whose marginals of interest are counted once; coarser ones are added up from these. The columns
+    are `axes` of other rows. The first pass counts the marginals over `members`; after it, a marginal over
+    the same columns at any level needs no pass. Which they are follows from public facts.
     """
 
     __slots__ = ("_axes", "_held", "_members", "_rows", "sizes")
