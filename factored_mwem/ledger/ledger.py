@@ -26,7 +26,7 @@ from typing import Any
 from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.errors import Busy, InputError, RolledBack
+from factored_mwem.errors import Busy, InputError, RolledBack, must
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger import chain
 from factored_mwem.ledger.entries import (
@@ -273,8 +273,7 @@ class Ledger(ABC):
 def key_in(db: Connection) -> bytes:
     """The ledger's key. Raises ValueError if there is none."""
     keys = db.execute("SELECT key FROM secret").fetchall()
-    if len(keys) != 1 or not isinstance(keys[0][0], bytes) or len(keys[0][0]) != 32:
-        raise ValueError("key")
+    must(len(keys) == 1 and isinstance(keys[0][0], bytes) and len(keys[0][0]) == 32, "key")
     return keys[0][0]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from factored_mwem.accounting.accountant import price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.rules import rules_of, written
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import FmwemError, InputError, must
 from factored_mwem.files.files import sha256
 from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.consistency import inspect
@@ -93,11 +93,9 @@ def _check(record: Statement, cost: tuple[Fraction, Fraction] | None) -> None:
     if cost is None:
         raise ValueError("charges")
     promise, delta = record.guarantee, cost[1]
-    if any(charge.scale <= 0 or charge.sensitivity < 1 for charge in record.ledger):
-        raise ValueError("charge")
+    must(not any(charge.scale <= 0 or charge.sensitivity < 1 for charge in record.ledger), "charge")
     sound = 1e-200 <= promise.delta < 1 and Fraction(promise.delta) - delta >= Fraction(1e-300)
-    if promise.composition is Composition.ZCDP and not sound:
-        raise ValueError("delta")
+    must(promise.composition is not Composition.ZCDP or sound, "delta")
 
 
 def cost_of(record: Statement) -> tuple[Fraction, Fraction] | None:
@@ -235,13 +233,11 @@ def _rules(domain: dict[str, Any], names: Collection[str]) -> list[dict[str, Any
 
 def _attributes(domain: Any) -> dict[str, dict[str, Any]]:
     """The fields of a domain by name. Whatever a domain that is handed in says of itself, it is declared."""
-    fields = domain.get("fields") if isinstance(domain, dict) else None
-    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
-        raise ValueError("domain")
+    fields: Any = domain.get("fields") if isinstance(domain, dict) else None
+    must(isinstance(fields, list) and all(isinstance(field, dict) for field in fields), "domain")
     by_name = {
         str(field.get("name")): {key: value for key, value in field.items() if key != "learnt"}
         for field in fields
     }
-    if len(by_name) < len(fields):
-        raise ValueError("domain")
+    must(len(by_name) == len(fields), "domain")
     return by_name
