@@ -35,7 +35,7 @@ def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
     patience = LOCK_SECONDS if patience is None else patience
     uri = f"{path.absolute().as_uri()}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
-    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA trusted_schema = OFF")  # the file may be anybody's: its schema calls no functions
     db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
     return db
 

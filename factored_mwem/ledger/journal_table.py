@@ -55,6 +55,7 @@ class JournalRows(Journal):
     def __init__(self, address: Address, name: str, key: bytes) -> None:
         super().__init__(key)
         self._name, self._where, self._room = name, address.name, 0
+        # the key of an advisory lock is a signed number of 64 bits
         self._lock = int.from_bytes(bytes.fromhex(name)[:8], "big", signed=True)
         self._db = connect(address)
         try:

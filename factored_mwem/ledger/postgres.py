@@ -103,6 +103,7 @@ def connect(address: Address, patience: float | None = None) -> Link:
     try:
         own = driver.conninfo.conninfo_to_dict(address.uri).get("options") or ""
         options = " ".join([own, *(f"-c {name}={value}" for name, value in session.items())]).strip()
+        # libpq takes 2 seconds at least
         reaching = {**REACHING, **NETWORK, "connect_timeout": max(2, int(wait)), "options": options}
         db = Link(driver.connect(address.uri, autocommit=True, prepare_threshold=None, **reaching))
     except (driver.Error, UnicodeError) as error:

@@ -232,6 +232,7 @@ class SparkSource(Source):
         from pyspark.sql import functions as F
 
         rows = self._frame.select(*self._hashes())
+        # in quarters of 16 bits, whose sums do not overflow, which Spark takes for an error
         hashes = [(c, i, F.shiftrightunsigned(F.col(c), 16 * i)) for c in "ab" for i in range(4)]
         quarters = [F.sum(x.bitwiseAND(F.lit(0xFFFF))).alias(f"{c}{i}") for c, i, x in hashes]
         (sums,) = collected(rows.agg(F.count(F.lit(1)).alias("n"), *quarters)).to_pylist()

@@ -110,6 +110,7 @@ class LocalPlace:
 
     def beside(self, name: str) -> LocalFile:
         """A file of the folder that it is in."""
+        # the parent of "x/.." is not "x"
         return LocalFile(self.path.parent / name if self.path.name == self.name else self.path / ".." / name)
 
     def within(self, name: str) -> LocalFile:
