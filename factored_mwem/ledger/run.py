@@ -338,6 +338,7 @@ class Run:
     def _failed(self, error: BaseException) -> None:
         """Note on the error what has become of the budget, then in the books, if they still answer."""
         failure: Any = error
+        failure.budget_spent = self.charged
         if self.charged:
             failure.retryable, failure.advice = outlook(
                 error,
@@ -346,8 +347,6 @@ class Run:
                 drawing=self._drawing,
                 began=self._began,
             )
-        failure.budget_spent = self.charged
-        if self.charged:
             log.info("ended early, after noise was paid for: %s", failure.advice)
         finished = self._finished or (self._entry is not None and self._entry.state == "finished")
         if self._file is not None and self._number is not None and not finished:
