@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -340,18 +340,37 @@ class Run:
         failure: Any = error
         failure.budget_spent = self.charged
         if self.charged:
-            failure.retryable, failure.advice = outlook(
-                error,
-                finished=self._finished,
-                journaled=self._journal is not None,
-                drawing=self._drawing,
-                began=self._began,
-            )
+            failure.retryable, failure.advice = self._outlook(error)
             log.info("ended early, after noise was paid for: %s", failure.advice)
         finished = self._finished or (self._entry is not None and self._entry.state == "finished")
         if self._file is not None and self._number is not None and not finished:
             with contextlib.suppress(FmwemError):
                 self._file.change(self._number, "failed", patience=LAST_WORD_SECONDS)
+
+    def _outlook(self, error: BaseException) -> tuple[bool, str]:
+        """Whether the same command may succeed without paying again, and what to do."""
+        journaled, drawing = self._journal is not None, self._drawing  # drawing: not all noise was drawn
+        if self._finished:
+            return journaled, COMPLETE
+        if isinstance(error, Changed) and journaled:
+            return False, AS_IT_WAS
+        if isinstance(error, Lost) and drawing and self._began:
+            flags = " and ".join(self._began)
+            again = "as when it began, and the same run id: it goes on from what was measured"
+            return False, f"give {flags}, {again}"
+        # What was asked is at fault, and cannot be changed now.
+        at_fault = drawing and isinstance(error, InputError) and not isinstance(error, Changed)
+        if isinstance(error, Lost) or at_fault:
+            return False, STAYS_SPENT
+        if not journaled:
+            return False, PAYS_AGAIN
+        if isinstance(error, NotAccepted):  # from the journal it would be so again
+            return False, STAYS_SPENT
+        too_large = drawing and isinstance(error, ResourceError) and not error.retryable
+        if isinstance(error, MemoryError) or too_large:
+            return False, MAY_BEAR
+        retryable = getattr(error, "retryable", not isinstance(error, FmwemError))
+        return retryable, GOES_ON[retryable]
 
 
 def _checked(what: str, text: Any) -> str:
@@ -364,34 +383,3 @@ def _checked(what: str, text: Any) -> str:
 
 def _began_with(reservation: Reservation) -> str:
     return f"run {reservation.run_id!r} of dataset {reservation.dataset!r} was begun with"
-
-
-def outlook(
-    error: BaseException, *, finished: bool, journaled: bool, drawing: bool, began: Sequence[str]
-) -> tuple[bool, str]:
-    """Whether the same command may succeed without paying again, and what to do.
-
-    `finished`: its files are in place; `drawing`: not all noise was drawn; `began`: flags that an earlier
-    attempt had set otherwise.
-    """
-    if finished:
-        return journaled, COMPLETE
-    if isinstance(error, Changed) and journaled:
-        return False, AS_IT_WAS
-    if isinstance(error, Lost) and drawing and began:
-        flags = " and ".join(began)
-        again = "as when it began, and the same run id: it goes on from what was measured"
-        return False, f"give {flags}, {again}"
-    # What was asked is at fault, and cannot be changed now.
-    at_fault = drawing and isinstance(error, InputError) and not isinstance(error, Changed)
-    if isinstance(error, Lost) or at_fault:
-        return False, STAYS_SPENT
-    if not journaled:
-        return False, PAYS_AGAIN
-    if isinstance(error, NotAccepted):  # from the journal it would be so again
-        return False, STAYS_SPENT
-    too_large = drawing and isinstance(error, ResourceError) and not error.retryable
-    if isinstance(error, MemoryError) or too_large:
-        return False, MAY_BEAR
-    retryable = getattr(error, "retryable", not isinstance(error, FmwemError))
-    return retryable, GOES_ON[retryable]
