@@ -239,6 +239,14 @@ class Stopped(BaseException):
         )
 
 
+def must(holds: object, otherwise: str) -> None:
+    """Raises ValueError with the words `otherwise`, for what reads a file that may be anybody's, where a fact
+    about it does not hold.
+    """
+    if not holds:
+        raise ValueError(otherwise)
+
+
 def told(error: BaseException) -> BaseException:
     """The error that a release told what became of the budget: `error`, or one that it arose from.
 

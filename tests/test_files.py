@@ -18,10 +18,11 @@ import pytest
 from factored_mwem import Release, release
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import files as output
-from factored_mwem.files.files import IfExists, check_target, replacing, write_text
+from factored_mwem.files.files import IfExists, check_target, replacing
 from factored_mwem.tables.outputs import formats
 from factored_mwem.tables.outputs.formats import METADATA_KEY, output_of, write_batches
 from factored_mwem.tables.outputs.release_files import manifest_of
+from factored_mwem.tables.outputs.targets import LocalFile, write_text
 
 TABLE = pa.table({"s": ["0311", "b", None] * 40, "n": [1, 2, 3] * 40})
 FIELDS = [
@@ -110,7 +111,7 @@ def test_existing_outputs_are_kept(tmp_path: Path, made: Release) -> None:
     [
         ("pyarrow.parquet.ParquetWriter", ["t.manifest.json", "t.parquet"]),
         ("os.replace", ["t.parquet"]),
-        ("factored_mwem.pipeline.writing.write_text", []),
+        ("factored_mwem.pipeline.publication.write_text", []),
     ],
     ids=["writing", "renaming", "manifest"],
 )
@@ -202,7 +203,7 @@ def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: py
             os, name, lambda old, new, change=change: (steps.append("name"), change(old, new))[1]
         )
     for overwrite in (False, True):
-        write_text(tmp_path / "t.txt", "x", IfExists(overwrite))
+        write_text(LocalFile(tmp_path / "t.txt"), "x", IfExists(overwrite))
     assert steps == ["sync", "name", "sync"] * 2
 
 

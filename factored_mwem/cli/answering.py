@@ -41,9 +41,10 @@ def answer(
     from factored_mwem.pipeline.result import Release
 
     release = Release.load(model)
-    with show_count("repeating the release on drawn tables") as told:
+    with show_count("repeating the release on drawn tables") as report:
         answers = [
-            release.answer(asked, population=population, replicates=replicates, told=told) for asked in query
+            release.answer(asked, population=population, replicates=replicates, report=report)
+            for asked in query
         ]
     if json_only:
         print(json.dumps({"answers": [each.to_dict() for each in answers]}))

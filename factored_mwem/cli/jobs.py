@@ -25,7 +25,7 @@ from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.release import spending_of
 from factored_mwem.pipeline.result import Release
-from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_release
+from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_alone
 from factored_mwem.request.request import Request
 from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 from factored_mwem.tables.outputs.formats import output_of, write_batches
@@ -91,7 +91,7 @@ def run(
         if reused is not None:
             manifest, files = load_manifest(reused.manifest), reused
         else:
-            manifest = publish(request, held, files, place, how, report)
+            manifest = publish(request, held, place, how, report)
         facts = _facts(manifest, files, path) | booked(settings, reused=reused is not None)
         if held.resumed:
             facts["resumed"] = held.resumed
@@ -272,7 +272,7 @@ def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict
     if isinstance(where, Folder):
         # a certificate is about the rows that were released, not about these
         stated = release.manifest.model_copy(update={"sample_seed": seed, "certificate": None})
-        written = write_release(drawn, stated, where, exists, workers)
+        written = write_alone(drawn, stated, where, exists, workers)
         assert written.output is not None  # as of every manifest that was written
         facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
     else:

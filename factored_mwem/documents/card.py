@@ -17,10 +17,9 @@ from factored_mwem.documents.owner import Owner, draft, required
 from factored_mwem.documents.published import Published
 from factored_mwem.documents.registry import record
 from factored_mwem.errors import FmwemError, InputError, ResourceError
-from factored_mwem.files import files
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.record.statement import Statement
-from factored_mwem.tables.outputs.targets import Target, write_text
+from factored_mwem.tables.outputs.targets import LocalFile, Target, write_text
 
 MAX_CHARACTERS = 2**26
 """Of a card's file: the schema stands in the data package once for each part."""
@@ -68,7 +67,7 @@ def stem_of(manifest: Target) -> str:
 def answers(path: Path) -> Owner:
     """The owner's answers. Where there is no such file it is drafted, and InputError says what to fill in."""
     if not path.exists():
-        files.write_text(path, draft())
+        write_text(LocalFile(path), draft())
         raise InputError(
             f"wrote {path}: answer its questions ({', '.join(required())}), then run the same command again"
         )

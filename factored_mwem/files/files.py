@@ -39,7 +39,7 @@ class IfExists(Enum):
 def check_target(path: Path, exists: IfExists) -> None:
     """InputError, before anything is spent, where `path` may not be replaced or cannot be written."""
     if os.path.lexists(path) and exists is IfExists.REFUSE:
-        raise _taken(path)
+        raise taken(path)
     check_name(path)
     with in_words(path):
         if path.is_dir():
@@ -55,8 +55,9 @@ def check_name(path: Path) -> None:
         raise InputError(f"{str(path)!r}: the name is not UTF-8 text; choose another -o") from None
 
 
-def _taken(path: Path, more: str = "") -> InputError:
-    return InputError(f"{path} exists{more}; use --overwrite or another -o")
+def taken(place: object, more: str = "") -> InputError:
+    """What to raise where something must not be written over; `more`: how it differs."""
+    return InputError(f"{place} exists{more}; use --overwrite or another -o")
 
 
 @contextlib.contextmanager
@@ -98,17 +99,17 @@ def replacing(
             reach("before rename")
             if exists is IfExists.VERIFY and path.exists():
                 if sha256(path) != sha256(Path(name)):
-                    raise _taken(path, " and is not what this run would write")
+                    raise taken(path, " and is not what this run would write")
                 os.unlink(name)
             else:
                 _appear(name, path, exists, before)
             sync(path.parent)
             reach("after rename")
         except BaseException:
-            for made in (name, path):  # by whatever name: a signal may strike between two steps
+            for own in (name, path):  # by whatever name: a signal may strike between two steps
                 with contextlib.suppress(OSError):
-                    if os.path.samestat(os.lstat(made), mine):
-                        os.unlink(made)
+                    if os.path.samestat(os.lstat(own), mine):
+                        os.unlink(own)
             raise
 
 
@@ -132,7 +133,7 @@ def _appear(temporary: str, path: Path, exists: IfExists, before: Callable[[], N
         os.link(temporary, path)
     except OSError:
         if os.path.lexists(path):
-            raise _taken(path) from None
+            raise taken(path) from None
         os.replace(temporary, path)  # a file system without links
     before()
     with contextlib.suppress(FileNotFoundError):
@@ -162,10 +163,11 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def remove(path: Path) -> None:
-    """Remove a file, if it is there; a refusal is one line."""
-    with in_words(path):
-        path.unlink(missing_ok=True)
+def write_whole(handle: int, data: Any) -> None:
+    """Write all bytes of `data`, whatever the system takes at a time."""
+    view = memoryview(data).cast("B")
+    while view:
+        view = view[os.write(handle, view) :]
 
 
 def sweep(path: Path) -> None:
@@ -178,12 +180,6 @@ def sweep(path: Path) -> None:
             left.unlink(missing_ok=True)
         except OSError:
             continue
-
-
-def write_text(path: Path, text: str, exists: IfExists = IfExists.REFUSE) -> None:
-    """Write a text file, whole or not at all; see `replacing`."""
-    with replacing(path, exists) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 MAX_TEXT_BYTES = 2**25

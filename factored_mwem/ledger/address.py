@@ -33,8 +33,8 @@ class Address:
     __slots__ = ("_whole", "name", "path")
     _whole: str
 
-    def __init__(self, given: str | Path | Address) -> None:
-        text = given._whole if isinstance(given, Address) else str(given)
+    def __init__(self, place: str | Path | Address) -> None:
+        text = place._whole if isinstance(place, Address) else str(place)
         self._whole = text
         self.path: Path | None = None
         if not re.match(r"[a-z][a-z0-9+.-]+:/", text, re.IGNORECASE):
@@ -42,7 +42,7 @@ class Address:
             return
         if not re.match("postgres(ql)?:/", text, re.IGNORECASE):
             raise InputError(f"--ledger: a ledger is a file, or a database: {FORM}")
-        if isinstance(given, Path):
+        if isinstance(place, Path):
             raise InputError(f"--ledger: a URI is given as a text, not as a Path: {FORM}")
         self.name = _without_password(text)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from factored_mwem.accounting.cap import CapUse, Cost
-from factored_mwem.errors import FmwemError
+from factored_mwem.errors import FmwemError, must
 from factored_mwem.ledger import chain
 from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.chain import canonical
@@ -105,35 +105,28 @@ class _Replay:
         """Raises ValueError if the event takes back what an earlier one said."""
         kind = facts["event"]
         if kind == chain.ADDED:
-            _must(facts["dataset"]["name"] not in self.datasets)
+            must(facts["dataset"]["name"] not in self.datasets, "event")
             self.datasets[facts["dataset"]["name"]] = facts["dataset"]
         elif kind == chain.RESERVED:
             release = facts["release"]
             dataset = self.datasets[release["dataset"]]
-            _must(release["id"] not in self.releases and release["spent_amount"] is None)
-            _must(dataset["limits"] in (None, facts["limits"]))
+            must(release["id"] not in self.releases and release["spent_amount"] is None, "event")
+            must(dataset["limits"] in (None, facts["limits"]), "event")
             self.datasets[release["dataset"]] = {**dataset, "limits": facts["limits"]}
             self.releases[release["id"]] = release
         elif kind == chain.CHANGED:
             self._change(facts["release"])
-        elif kind == chain.ACCEPTED:
-            pass  # no row says it
         else:
-            raise ValueError("kind")
+            must(kind == chain.ACCEPTED, "kind")  # which no row says
 
     def _change(self, later: Row) -> None:
         before = self.releases[later["id"]]
-        _must(set(later) == {"id", *chain.LATER})
+        must(set(later) == {"id", *chain.LATER}, "event")
         spent = ("spent_amount", "spent_delta")
-        _must(before["spent_amount"] is None or all(later[name] == before[name] for name in spent))
-        _must(before["state"] != "finished" or later["state"] == "finished")
-        _must(later["files"][: len(before["files"])] == before["files"])
+        must(before["spent_amount"] is None or all(later[name] == before[name] for name in spent), "event")
+        must(before["state"] != "finished" or later["state"] == "finished", "event")
+        must(later["files"][: len(before["files"])] == before["files"], "event")
         self.releases[later["id"]] = {**before, **later}
-
-
-def _must(holds: bool) -> None:
-    if not holds:
-        raise ValueError("event")
 
 
 def _differing(kept: Snapshot) -> Iterator[str]:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from factored_mwem.errors import InputError, RolledBack
+from factored_mwem.errors import InputError, RolledBack, must
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger import chain
 from factored_mwem.ledger.address import Address
@@ -95,8 +95,8 @@ def check_form(db: Link, name: str) -> tuple[str, str | None]:
     present: dict[str, list[tuple[str, str, bool]]] = {}
     for table, *column in columns:
         present.setdefault(table, []).append(tuple(column))
-    if len(forms) != 1 or set(kept) != plain or present != expected or set(unique) != UNIQUE:
-        raise ValueError("form")
+    as_laid_out = set(kept) == plain and present == expected and set(unique) == UNIQUE
+    must(len(forms) == 1 and as_laid_out, "form")
     return forms[0][1], forms[0][2]
 
 

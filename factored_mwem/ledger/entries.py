@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from factored_mwem.accounting.cap import Cap, CapLimits, CapUse, Cost, floor_digits
 from factored_mwem.accounting.conversion import Composition, epsilon_of
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.errors import BudgetExceeded, InputError
+from factored_mwem.errors import BudgetExceeded, InputError, must
 from factored_mwem.ledger.chain import Event, canonical
 from factored_mwem.ledger.schema import Row
 
@@ -77,7 +77,7 @@ class Entry:
     mark: str
     files: list[dict[str, str]]
     tool_version: str
-    begun: str
+    reserved_at: str
     changed: str
 
     @property
@@ -147,15 +147,12 @@ def admit(dataset: Dataset, costs: Sequence[Cost], cost: Cost) -> CapLimits | No
 
 def dataset_of(row: Row) -> Dataset:
     numbers = [row[name] for name in ("epsilon", "delta", "rho")]
-    if not all(value is None or isinstance(value, float) for value in numbers):
-        raise ValueError("cap")
+    must(all(value is None or isinstance(value, float) for value in numbers), "cap")
     epsilon, delta, rho = (None if value is None else Fraction(value) for value in numbers)
-    if not isinstance(row["name"], str) or not isinstance(row["privacy_id"], str | None):
-        raise ValueError("names")
+    must(isinstance(row["name"], str) and isinstance(row["privacy_id"], str | None), "names")
     cap = Cap(epsilon, delta or Fraction(0), rho)
     limits = None if row["limits"] is None else limits_of(row["limits"])
-    if limits is not None and not (0 <= limits.rest < 1 and (limits.rest > 0 or rho is not None)):
-        raise ValueError("limits")
+    must(limits is None or (0 <= limits.rest < 1 and (limits.rest > 0 or rho is not None)), "limits")
     unit = (Neighbours(row["neighbours"]), int(row["contributions"]), row["privacy_id"])
     return Dataset(row["name"], cap, *unit, limits)
 
@@ -170,15 +167,12 @@ def limits_in_text(limits: CapLimits) -> str:
 
 def limits_of(text: Any) -> CapLimits:
     facts = json.loads(text)
-    if not isinstance(facts, dict) or set(facts) != {field.name for field in fields(CapLimits)}:
-        raise ValueError("limits")
+    must(isinstance(facts, dict) and set(facts) == {field.name for field in fields(CapLimits)}, "limits")
     after, order = facts.pop("after"), facts.pop("order")
-    if type(after) is not int or after < 0:
-        raise ValueError("limits")
+    must(type(after) is int and after >= 0, "limits")
     numbers = {name: fraction_of(value) for name, value in facts.items()}
     limits = CapLimits(after=after, order=None if order is None else fraction_of(order), **numbers)
-    if limits.order is not None and limits.order <= 1:
-        raise ValueError("limits")
+    must(limits.order is None or limits.order > 1, "limits")
     return limits
 
 
@@ -187,21 +181,19 @@ def entry_of(row: Row) -> Entry:
     reserved, spent = Cost(kind, fraction_of(row["amount"]), fraction_of(row["delta"])), None
     if row["spent_amount"] is not None:
         spent = Cost(kind, fraction_of(row["spent_amount"]), fraction_of(row["spent_delta"]))
-    if row["state"] not in STATES:
-        raise ValueError("state")
+    must(row["state"] in STATES, "state")
     facts, wrote = json.loads(row["parameters"]), json.loads(row["files"])
     run_id, mark = row["run_id"], row["mark"]
     texts = (row["tool_version"], row["reserved"], row["changed"], run_id or "", mark)
     whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(w, dict) for w in wrote)
-    if not whole or not all(isinstance(text, str) for text in texts):
-        raise ValueError("entry")
-    version, begun, changed, *_ = texts
-    about = (facts, row["fingerprint"], mark, wrote, version, begun, changed)
+    must(whole and all(isinstance(text, str) for text in texts), "entry")
+    version, reserved_at, changed, *_ = texts
+    about = (facts, row["fingerprint"], mark, wrote, version, reserved_at, changed)
     return Entry(row["id"], run_id, row["state"], reserved, spent, *about)
 
 
 def fraction_of(text: Any) -> Fraction:
     """A cost as we write it; in Fraction's own grammar "1e999999999" is a number that takes all memory."""
-    if not isinstance(text, str) or len(text) > 1000 or not re.fullmatch("[0-9]+(/[0-9]+)?", text):
-        raise ValueError("fraction")
+    ours = isinstance(text, str) and len(text) <= 1000 and re.fullmatch("[0-9]+(/[0-9]+)?", text)
+    must(ours, "fraction")
     return Fraction(text)

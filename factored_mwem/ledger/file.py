@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from factored_mwem.errors import Busy, FmwemError, InputError
+from factored_mwem.errors import Busy, FmwemError, InputError, must
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.journal_folder import JournalFolder, journals_of, kept_out, refuse_journals
 from factored_mwem.ledger.ledger import Ledger, key_in
@@ -35,7 +35,7 @@ def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
     patience = LOCK_SECONDS if patience is None else patience
     uri = f"{path.absolute().as_uri()}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
-    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA trusted_schema = OFF")  # the file may be anybody's: its schema calls no functions
     db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
     return db
 
@@ -64,8 +64,7 @@ def check_form(db: Connection, path: Path) -> None:
         other = f"is a ledger of version {version}"
         raise InputError(f"{path} {other}, this program reads version {VERSION} alone")
     tables = {sql for kind, sql in db.execute("SELECT type, sql FROM sqlite_master") if sql is not None}
-    if mark != APPLICATION_ID or tables != set(TABLES):
-        raise ValueError("form")
+    must(mark == APPLICATION_ID and tables == set(TABLES), "form")
 
 
 def lay_out(db: Connection, key: bytes) -> None:

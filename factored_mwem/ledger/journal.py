@@ -38,7 +38,7 @@ class Journal(ABC):
     """The records of one run, which this process holds alone.
 
     A kind of journal takes hold of it when it is made (Busy if another process has; Lost if it is
-    damaged), and calls `_found` with what an earlier attempt left.
+    damaged), and calls `_take_up` with what an earlier attempt left.
     """
 
     header: dict[str, Any] | None
@@ -48,7 +48,7 @@ class Journal(ABC):
         self._key, self._written = key, 0
         self._records: list[Record] = []
 
-    def _found(self, records: list[Record]) -> None:
+    def _take_up(self, records: list[Record]) -> None:
         self._records, self._written = records, len(records)
         self.header = self._records.pop(0)[0] if self._records else None
 
@@ -240,7 +240,7 @@ class Journaled:
         return about["note"] if about is not None and "note" in about else None
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep the parameters of the draws that follow, or find them as an earlier attempt kept them."""
+        """Keep a question before its draws, or see that an earlier attempt was asked the same."""
         kept = self._journal.replay()
         if kept is None:
             self._journal.make_room(len(json.dumps({"note": about})) + len("\n"))

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from factored_mwem.errors import Busy, InputError, Lost
 from factored_mwem.files.crashpoints import reach
-from factored_mwem.files.files import sync
+from factored_mwem.files.files import sync, write_whole
 from factored_mwem.ledger.journal import (
     CODE_BYTES,
     HEAD,
@@ -27,7 +27,6 @@ from factored_mwem.ledger.journal import (
     record_of,
     under_way,
 )
-from factored_mwem.tables.inputs.input_file import write_whole
 
 SUFFIX = ".journal"
 JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
@@ -127,7 +126,7 @@ class JournalFile(Journal):
             os.close(self._handle)
             raise under_way() from None
         try:
-            self._found(self._read(path))
+            self._take_up(self._read(path))
         except BaseException:
             os.close(self._handle)
             raise

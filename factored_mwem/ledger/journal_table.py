@@ -55,11 +55,12 @@ class JournalRows(Journal):
     def __init__(self, address: Address, name: str, key: bytes) -> None:
         super().__init__(key)
         self._name, self._where, self._room = name, address.name, 0
+        # the key of an advisory lock is a signed number of 64 bits
         self._lock = int.from_bytes(bytes.fromhex(name)[:8], "big", signed=True)
         self._db = connect(address)
         try:
             self._take_hold()
-            self._found(self._read())
+            self._take_up(self._read())
         except BaseException:
             self._db.close()
             raise

@@ -26,7 +26,7 @@ from typing import Any
 from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.errors import Busy, InputError, RolledBack
+from factored_mwem.errors import Busy, InputError, RolledBack, must
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger import chain
 from factored_mwem.ledger.entries import (
@@ -69,11 +69,11 @@ class Ledger(ABC):
 
     @abstractmethod
     def _settled(self) -> AbstractContextManager[Connection]:
-        """Reading what every transaction that began before has done, also one whose process is gone."""
+        """Reads once every earlier transaction has ended, even one whose process is gone."""
 
     @abstractmethod
     def _whole(self, db: Connection) -> bool:
-        """Whether the store itself finds no fault in what it holds."""
+        """Whether SQLite or the server finds no damage in what it keeps."""
 
     @abstractmethod
     def clear(self) -> AbstractContextManager[None]:
@@ -164,14 +164,14 @@ class Ledger(ABC):
         with self._reading() as db:
             admit(self._dataset(db, name), _costs(db, name), cost)
 
-    def reserve(self, asked: Reservation) -> int:
+    def reserve(self, reservation: Reservation) -> int:
         """Enter a release, before its first noise; its number.
 
         Raises BudgetExceeded, with nothing written, if the cap does not admit it; Busy if another process has
         entered the same run.
         """
         reach("before reserve")
-        name, run_id, cost = asked.dataset, asked.run_id, asked.cost
+        name, run_id, cost = reservation.dataset, reservation.run_id, reservation.cost
         with self._writing() as db:
             if run_id is not None and _entries(db, name, "AND run_id = ?", run_id):
                 what = f"another process entered run {run_id!r} in the ledger {self.name} meanwhile"
@@ -190,11 +190,11 @@ class Ledger(ABC):
                 "composition": cost.composition.value,
                 "amount": str(cost.amount),
                 "delta": str(cost.delta),
-                "parameters": json.dumps(asked.parameters),
-                "fingerprint": asked.fingerprint,
-                "mark": asked.mark,
+                "parameters": json.dumps(reservation.parameters),
+                "fingerprint": reservation.fingerprint,
+                "mark": reservation.mark,
                 "files": "[]",
-                "tool_version": asked.tool_version,
+                "tool_version": reservation.tool_version,
                 "reserved": now(),
                 "changed": now(),
             }
@@ -273,8 +273,7 @@ class Ledger(ABC):
 def key_in(db: Connection) -> bytes:
     """The ledger's key. Raises ValueError if there is none."""
     keys = db.execute("SELECT key FROM secret").fetchall()
-    if len(keys) != 1 or not isinstance(keys[0][0], bytes) or len(keys[0][0]) != 32:
-        raise ValueError("key")
+    must(len(keys) == 1 and isinstance(keys[0][0], bytes) and len(keys[0][0]) == 32, "key")
     return keys[0][0]
 
 

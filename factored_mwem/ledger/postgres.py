@@ -103,6 +103,7 @@ def connect(address: Address, patience: float | None = None) -> Link:
     try:
         own = driver.conninfo.conninfo_to_dict(address.uri).get("options") or ""
         options = " ".join([own, *(f"-c {name}={value}" for name, value in session.items())]).strip()
+        # libpq takes 2 seconds at least
         reaching = {**REACHING, **NETWORK, "connect_timeout": max(2, int(wait)), "options": options}
         db = Link(driver.connect(address.uri, autocommit=True, prepare_threshold=None, **reaching))
     except (driver.Error, UnicodeError) as error:
@@ -117,10 +118,10 @@ def connect(address: Address, patience: float | None = None) -> Link:
     return db
 
 
-def _not_reached(said: str, operational: bool, name: str) -> FmwemError:
+def _not_reached(message: str, operational: bool, name: str) -> FmwemError:
     if not operational:
         return InputError(f"cannot read the URI of the ledger {name}: one of its parameters is none")
-    if any(words in said for words in REFUSED):
+    if any(words in message for words in REFUSED):
         how = "correct its user, database, password (PGPASSWORD, ~/.pgpass) or sslmode"
         return InputError(f"the server of the ledger {name} refuses the connection; {how}")
     return Busy(f"cannot reach the server of the ledger {name}; see that it runs, and try again")

@@ -111,7 +111,7 @@ def _line(entry: Entry) -> dict[str, Any]:
         "delta": float(cost.delta),
         "promised": promised,
         "tool_version": entry.tool_version,
-        "reserved_at": entry.begun,
+        "reserved_at": entry.reserved_at,
         "changed_at": entry.changed,
     }
 

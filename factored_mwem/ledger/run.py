@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,18 +34,17 @@ from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.request.policy import BEARABLE, split_policy
-from factored_mwem.tables.outputs.release_files import Files
-from factored_mwem.tables.outputs.targets import Target
 
-if TYPE_CHECKING:  # loaded where there is a ledger
+if TYPE_CHECKING:
     from factored_mwem.ledger.entries import Entry, Reservation
     from factored_mwem.ledger.journal import Journal, Journaled
     from factored_mwem.ledger.ledger import Ledger
     from factored_mwem.request.promise import Promise
+    from factored_mwem.tables.outputs.release_files import Files
+    from factored_mwem.tables.outputs.targets import Target
 
 LAST_WORD_SECONDS = 5.0
-"""How long a run that ends by an error waits to tell the books: they count it in full in any case."""
+"""How long a run that failed waits for the books, to note that. They count it in full in any case."""
 GOES_ON = {
     True: "run the same command again: it goes on from what was measured",
     False: "change what the message names, then run again with the same run id: it goes on from what was "
@@ -66,7 +65,7 @@ be published goes there, no handler is set here, and nothing is louder than INFO
 
 
 class Booked(Protocol):
-    """What the books must know of what is asked: a release, or anything else that spends budget."""
+    """What the books must know of a release, or of anything else that spends budget."""
 
     @property
     def promise(self) -> Promise: ...
@@ -78,8 +77,14 @@ class Booked(Protocol):
     def parameters(self) -> dict[str, Any]:
         """All that decides what comes out, but for the private input: public facts, as JSON."""
 
-    def fingerprint(self, key: bytes) -> bytes:
-        """A keyed digest of the private input."""
+    @property
+    def fingerprint(self) -> Callable[[bytes], bytes]:
+        """Of a key, a keyed digest of the private input."""
+
+    def divided(self, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Of an attempt's parameters, which may be anybody's: those that no later attempt of its run may
+        change, and those that one may.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +169,10 @@ class Run:
             file.check(name, cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
             reservation = replace(reservation, fingerprint=request.fingerprint(file.key))
-            self._resume(file, reservation, run_id)
+            self._resume(file, request, reservation, run_id)
         self._reservation = reservation
 
-    def _resume(self, file: Ledger, reservation: Reservation, run_id: str) -> None:
+    def _resume(self, file: Ledger, request: Booked, reservation: Reservation, run_id: str) -> None:
         """Take up the run of this id, if there is one; raises InputError if it is not the same run."""
         try:
             self._journal = file.journal(reservation.dataset, run_id)
@@ -179,10 +184,10 @@ class Run:
             self._start_over(file, run_id)
             return
         self.charged = True
-        self._check_same(entry, reservation)
+        self._check_same(request, entry, reservation)
         if entry.tool_version != reservation.tool_version:
             other = "another version of this program or of its libraries; use that one"
-            self._stuck = Lost(f"{_begun(reservation)} {other}, or give another --run-id")
+            self._stuck = Lost(f"{_began_with(reservation)} {other}, or give another --run-id")
         elif self._journal is not None and (self._journal.header or {}).get("entry") != entry.mark:
             self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
         # A finished one needs no journal while its files are there.
@@ -201,16 +206,16 @@ class Run:
             raise RolledBack(file.name)
         self._journal.forget()
 
-    def _check_same(self, entry: Entry, reservation: Reservation) -> None:
+    def _check_same(self, request: Booked, entry: Entry, reservation: Reservation) -> None:
         """Raise Lost if an earlier attempt asked for something else; note what a later one may change."""
-        lasting_then, then = _split(entry.parameters)
-        lasting_now, now = _split(reservation.parameters)
+        lasting_then, then = request.divided(entry.parameters)
+        lasting_now, now = request.divided(reservation.parameters)
         if lasting_then != lasting_now:
-            raise Lost(f"{_begun(reservation)} other parameters; give another --run-id")
-        other = [name for name in BEARABLE if then[name] != now[name]]
+            raise Lost(f"{_began_with(reservation)} other parameters; give another --run-id")
+        other = [name for name in now if then[name] != now[name]]
         self._began = [f"--{name.replace('_', '-')} {then[name] or 'left out'}" for name in other]
         if entry.fingerprint != reservation.fingerprint:
-            raise Lost(f"{_begun(reservation)} other data; give another --run-id")
+            raise Lost(f"{_began_with(reservation)} other data; give another --run-id")
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
         """`facts` that all attempts of a run share: an earlier one's, if there was one.
@@ -254,14 +259,13 @@ class Run:
         if self._journal is not None:
             from factored_mwem.ledger.journal import Journaled
 
-            complete = self._entry is not None and self._entry.spent is not None
-            noise = self._journaled = Journaled(noise, self._journal, accountant, complete=complete)
+            noise = self._journaled = Journaled(noise, self._journal, accountant, complete=self.complete)
         self._metered = Metered(noise, accountant)
         return self._metered
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep in the journal, if there is one, what was asked from outside before the draws that follow; on
-        going on, it must be what an earlier attempt was asked.
+        """Keep in the journal, if there is one, the question that the draws to come will answer. A resumed
+        run must be asked the same.
         """
         if self._journaled is not None:
             if self._number is None:  # the journal begins with the first charge
@@ -271,12 +275,12 @@ class Run:
 
     @property
     def noted(self) -> dict[str, Any] | None:
-        """What an earlier attempt was asked next; None once all of that was asked again."""
+        """The next question of an earlier attempt; None once all of them were asked again."""
         return self._journaled.noted if self._journaled is not None else None
 
     @property
     def complete(self) -> bool:
-        """Whether an earlier attempt has drawn all that there was to draw: nothing more may be."""
+        """Whether an earlier attempt has drawn all its noise: no more may be drawn."""
         return self._entry is not None and self._entry.spent is not None
 
     def drawn(self, accountant: Accountant) -> None:
@@ -332,23 +336,41 @@ class Run:
         reach("after finish")
 
     def _failed(self, error: BaseException) -> None:
-        """Tell the error what has become of the budget, then the books, as far as they can still be told."""
+        """Note on the error what has become of the budget, then in the books, if they still answer."""
         failure: Any = error
-        if self.charged:
-            failure.retryable, failure.advice = outlook(
-                error,
-                finished=self._finished,
-                journaled=self._journal is not None,
-                drawing=self._drawing,
-                began=self._began,
-            )
         failure.budget_spent = self.charged
         if self.charged:
+            failure.retryable, failure.advice = self._outlook(error)
             log.info("ended early, after noise was paid for: %s", failure.advice)
         finished = self._finished or (self._entry is not None and self._entry.state == "finished")
         if self._file is not None and self._number is not None and not finished:
             with contextlib.suppress(FmwemError):
                 self._file.change(self._number, "failed", patience=LAST_WORD_SECONDS)
+
+    def _outlook(self, error: BaseException) -> tuple[bool, str]:
+        """Whether the same command may succeed without paying again, and what to do."""
+        journaled, drawing = self._journal is not None, self._drawing  # drawing: not all noise was drawn
+        if self._finished:
+            return journaled, COMPLETE
+        if isinstance(error, Changed) and journaled:
+            return False, AS_IT_WAS
+        if isinstance(error, Lost) and drawing and self._began:
+            flags = " and ".join(self._began)
+            again = "as when it began, and the same run id: it goes on from what was measured"
+            return False, f"give {flags}, {again}"
+        # What was asked is at fault, and cannot be changed now.
+        at_fault = drawing and isinstance(error, InputError) and not isinstance(error, Changed)
+        if isinstance(error, Lost) or at_fault:
+            return False, STAYS_SPENT
+        if not journaled:
+            return False, PAYS_AGAIN
+        if isinstance(error, NotAccepted):  # from the journal it would be so again
+            return False, STAYS_SPENT
+        too_large = drawing and isinstance(error, ResourceError) and not error.retryable
+        if isinstance(error, MemoryError) or too_large:
+            return False, MAY_BEAR
+        retryable = getattr(error, "retryable", not isinstance(error, FmwemError))
+        return retryable, GOES_ON[retryable]
 
 
 def _checked(what: str, text: Any) -> str:
@@ -359,42 +381,5 @@ def _checked(what: str, text: Any) -> str:
     return text
 
 
-def _begun(reservation: Reservation) -> str:
+def _began_with(reservation: Reservation) -> str:
     return f"run {reservation.run_id!r} of dataset {reservation.dataset!r} was begun with"
-
-
-def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters that no attempt of a run may change, and those that one may; they may be anybody's."""
-    lasting, bearable = split_policy(parameters.get("policy"))
-    return {**parameters, "policy": lasting}, bearable
-
-
-def outlook(
-    error: BaseException, *, finished: bool, journaled: bool, drawing: bool, began: Sequence[str]
-) -> tuple[bool, str]:
-    """Whether the same command may succeed without paying again, and what to do.
-
-    `finished`: its files are in place; `drawing`: not all noise was drawn; `began`: flags that an earlier
-    attempt had set otherwise.
-    """
-    if finished:
-        return journaled, COMPLETE
-    if isinstance(error, Changed) and journaled:
-        return False, AS_IT_WAS
-    if isinstance(error, Lost) and drawing and began:
-        flags = " and ".join(began)
-        again = "as when it began, and the same run id: it goes on from what was measured"
-        return False, f"give {flags}, {again}"
-    # What was asked is at fault, and cannot be changed now.
-    at_fault = drawing and isinstance(error, InputError) and not isinstance(error, Changed)
-    if isinstance(error, Lost) or at_fault:
-        return False, STAYS_SPENT
-    if not journaled:
-        return False, PAYS_AGAIN
-    if isinstance(error, NotAccepted):  # from the journal it would be so again
-        return False, STAYS_SPENT
-    too_large = drawing and isinstance(error, ResourceError) and not error.retryable
-    if isinstance(error, MemoryError) or too_large:
-        return False, MAY_BEAR
-    retryable = getattr(error, "retryable", not isinstance(error, FmwemError))
-    return retryable, GOES_ON[retryable]

@@ -1,7 +1,7 @@
-"""Schema: the tables of a ledger, the same in a file and in a database, and all that the two call otherwise.
+"""Schema: the tables of a ledger, one schema for SQLite and PostgreSQL.
 
-Statements are SQLite's, and PostgreSQL takes them too, but for the names of three types and for placeholders.
-What else differs is how a transaction begins, and who is kept out of it: that is the connection's.
+Statements are written for SQLite. PostgreSQL takes them once the names of three types and the placeholders
+are replaced. How a transaction begins, and whom it keeps out, is each connection's own affair.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SHARED = (
     "CREATE TABLE journals (run TEXT NOT NULL, number INTEGER NOT NULL, record BLOB NOT NULL, "
     "PRIMARY KEY (run, number))",
 )
-"""What a database has more. `place`: the copy that was last written; `folder`: of its journals, if any."""
+"""Tables that only a database has. `place`: the copy that was last written; `folder`: of journals, if any."""
 IN_POSTGRES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
-"""Types, by what SQLite calls them."""
+"""PostgreSQL's names of types, by SQLite's."""
 Row = dict[str, Any]
 """A row of the table `datasets` or `releases`, by column."""
 

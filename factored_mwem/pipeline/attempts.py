@@ -38,23 +38,18 @@ SAMPLE = 2**32
 """The number of the generator that draws which marginals are certified: no batch of rows has it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempt:
-    """What is released."""
-
-    fitted: Fitted
-    certificate: Certificate | None = None
-
-
-def first_accepted(session: Session, plan: Plan, report: Report, seed: int) -> Attempt:
-    """The first attempt that meets what the policy accepts. `session` may spend what all fits cost together.
+def first_accepted(
+    session: Session, plan: Plan, report: Report, seed: int
+) -> tuple[Fitted, Certificate | None]:
+    """The first fit that meets what the policy accepts, with its certificate. `session` may spend what all
+    fits cost together.
 
     Raises NotAccepted, whose message uses only noisy numbers that were paid for, if none does.
     """
     policy, request = plan.policy, plan.request
     fit = mechanism(policy.engine)
     if policy.certificate is None:
-        return Attempt(fit(session, plan, report))
+        return fit(session, plan, report), None
     from factored_mwem.pipeline.certificate import make_certificate, unmet
 
     extent = certified(plan, seed)
@@ -63,12 +58,13 @@ def first_accepted(session: Session, plan: Plan, report: Report, seed: int) -> A
     for number in range(1, policy.tries + 1):
         paying = session if policy.tries == 1 else session.paid_by(session.accountant.part(each))
         fitted = fit(paying, plan, report)
+        # not out of what fits may spend: the certificate's part was set aside
         apart = session.paid_by(session.accountant.root.part(request.certifying / policy.tries))
         rows = rows_of(plan, fitted.model, seed)
         certificate = make_certificate(apart, extent, rows, policy, plan.modelled, number)
         missing = unmet(policy.criteria, certificate)
         if not missing:
-            return Attempt(fitted, certificate)
+            return fitted, certificate
     tries = "the release" if policy.tries == 1 else f"none of {policy.tries} tries"
     verb = "does not meet" if policy.tries == 1 else "met what was asked; the last failed"
     raise NotAccepted(f"{tries} {verb} {'; '.join(missing)}; nothing was written")

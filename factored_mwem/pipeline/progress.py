@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -25,25 +26,15 @@ def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress
     >>> made.to_arrow().num_rows
     3
     """
-    bar = _bar(console, TimeRemainingColumn())
-    if bar is None:
-        yield lambda _: None
-        return
-    task = bar.add_task("reading", total=None)
+    with _bar("reading", console, TimeRemainingColumn()) as change:
+        change()
 
-    def tell(step: Progress) -> None:
-        text = f"{measured(step)}; {step.components} components, {step.cliques} cliques"
-        # a display that fails ends no run; rounds may get dearer, so the budget is the measure
-        with contextlib.suppress(Exception):
-            bar.update(task, total=1.0, completed=step.spent, description=visible(text), refresh=True)
+        def tell(step: Progress) -> None:
+            text = f"{measured(step)}; {step.components} components, {step.cliques} cliques"
+            # rounds may get dearer, so the budget is the measure
+            change(total=1.0, completed=step.spent, description=visible(text))
 
-    with contextlib.suppress(Exception):
-        bar.start()
-    try:
         yield tell
-    finally:
-        with contextlib.suppress(Exception):
-            bar.stop()
 
 
 @contextlib.contextmanager
@@ -51,31 +42,36 @@ def show_count(what: str, console: Console | None = None) -> Iterator[Callable[[
     """A bar on stderr for `what`, from its first step on, nothing if no person looks: the callback that it
     yields takes the number of steps done, and of all steps.
     """
-    bar = _bar(console)
-    if bar is None:
-        yield lambda done, of: None
-        return
-    task = bar.add_task(visible(what), visible=False)
+    with _bar(visible(what), console) as change:
+        yield lambda done, of: change(total=of, completed=done, visible=done < of)
 
-    def tell(done: int, of: int) -> None:
-        with contextlib.suppress(Exception):
-            bar.start()
-            bar.update(task, total=of, completed=done, visible=done < of, refresh=True)
+
+@contextlib.contextmanager
+def _bar(text: str, console: Console | None, *more: ProgressColumn) -> Iterator[Callable[..., None]]:
+    """What changes a bar, which appears at the first change; changes nothing if no person looks."""
+    console = console or Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield lambda **_: None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), *more)
+    # no thread refreshes it, which would fail on its own
+    bar = Bar(*columns, console=console, transient=True, auto_refresh=False)
+    task, started = bar.add_task(text, total=None), False
+
+    def change(**changes: Any) -> None:
+        nonlocal started
+        with contextlib.suppress(Exception):  # a display that fails ends no run
+            if not started:
+                started = True
+                bar.start()
+            if changes:
+                bar.update(task, refresh=True, **changes)
 
     try:
-        yield tell
+        yield change
     finally:
         with contextlib.suppress(Exception):
             bar.stop()
-
-
-def _bar(console: Console | None, *more: ProgressColumn) -> Bar | None:
-    """None if no person looks. A thread of its own would fail on its own."""
-    console = console or Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):
-        return None
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), *more)
-    return Bar(*columns, console=console, transient=True, auto_refresh=False)
 
 
 def is_first_run(engine: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files.crashpoints import reach
@@ -21,14 +21,15 @@ from factored_mwem.tables.outputs.release_files import Files
 from factored_mwem.tables.outputs.targets import Destination, Target, write_text
 
 Kind = TypeVar("Kind", bound=Statement)
+Kept = TypeVar("Kept", bound=Files)
 MAX_RECORD = 2**24
 """Bytes of an earlier record that are looked at."""
 
 
-class Publication:
+class Publication(Generic[Kept]):
     """Puts files in place: `exists` says what happens to existing ones."""
 
-    def __init__(self, files: Files, exists: IfExists, booking: Booking) -> None:
+    def __init__(self, files: Kept, exists: IfExists, booking: Booking = Booking()) -> None:
         """Raise InputError if a file may not be written; for a run with an id only the run can know that."""
         self.files, self.exists = files, exists
         self._put: list[Destination] = []
@@ -55,6 +56,13 @@ class Publication:
         if run.is_resumed:
             for output in self.files.all:
                 output.sweep()
+        with self.undone():
+            yield
+        run.finish(self.files)
+
+    @contextlib.contextmanager
+    def undone(self) -> Iterator[None]:
+        """The block puts files in place; where it fails, they are removed again."""
         try:
             yield
         except BaseException:
@@ -62,7 +70,6 @@ class Publication:
                 with contextlib.suppress(FmwemError):  # what failed first is what to say
                     output.remove()
             raise
-        run.finish(self.files)
 
     def replacing(self) -> None:
         """Just before the first new file appears, remove the record of an earlier release."""
@@ -87,16 +94,14 @@ class Publication:
         """From now on no file is removed, whatever fails."""
         self._put.clear()
 
-    def put(
-        self, output: Destination, write: Callable[[IfExists], object], statement: Statement
-    ) -> Statement:
+    def put(self, output: Destination, write: Callable[[IfExists], object], statement: Kind) -> Kind:
         """Let `write` write the one file of a run, and then its record."""
         self.replacing()
         with self.putting(output):
             write(self.exists)
         return self.record(statement, Output(file=output.name, sha256=output.sha256()))
 
-    def record(self, statement: Statement, output: Output | None = None) -> Statement:
+    def record(self, statement: Kind, output: Output | None = None) -> Kind:
         """Write the record, the last of the files."""
         if output is not None:
             statement = statement.model_copy(update={"output": output})

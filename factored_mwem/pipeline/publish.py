@@ -30,11 +30,12 @@ class Writing:
 
 
 def publish(
-    request: Request, run: Run, files: ReleaseFiles, place: Publication, how: Writing, report: Report
+    request: Request, run: Run, place: Publication[ReleaseFiles], how: Writing, report: Report
 ) -> Manifest:
     """Release and write, the manifest last. Where files are replaced, the old manifest is removed first."""
     with place.of(run):
-        exists, orphaned = place.exists, files.manifest.there() and not files.data.there()
+        files, exists = place.files, place.exists
+        orphaned = files.manifest.there() and not files.data.there()
         if exists is IfExists.VERIFY and orphaned and not _is_ours(run, files):
             raise InputError(f"{files.manifest} exists and is not this run's; use --overwrite or another -o")
         release = make(request, run, report)
@@ -48,8 +49,7 @@ def publish(
         if files.model is not None:
             with place.putting(files.model):
                 save(release, files.model, exists, place.replacing)
-        rows = release.drawn()
-        manifest = write_release(rows, release.manifest, files.data, exists, how.workers, before=write_page)
+        manifest = write_release(release.drawn(), release.manifest, place, how.workers, before=write_page)
         if not _in_place(manifest, files):
             place.keep()  # they may be the other process's by now
             raise ResourceError(

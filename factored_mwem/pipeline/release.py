@@ -106,14 +106,13 @@ def make(
     plan = replace(plan, people=people)
     session = session.foresee(plan.candidates)
     try:
-        attempt = first_accepted(session, plan, _noted(report), seed)  # ---- ... to here
+        fitted, certificate = first_accepted(session, plan, _noted(report), seed)  # ---- ... to here
     except NotAccepted:
         spent.drawn()
         raise
     spent.drawn()
     reach("after fit")
-    fitted = attempt.fitted
-    manifest = describe(plan, fitted, spent).model_copy(update={"certificate": attempt.certificate})
+    manifest = describe(plan, fitted, spent).model_copy(update={"certificate": certificate})
     log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent.epsilon, policy.epsilon)
     return Release(
         plan.domain,

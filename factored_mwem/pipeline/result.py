@@ -24,8 +24,8 @@ from factored_mwem.model.sampling import Batches, aims_of
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.saving import model_file
 from factored_mwem.pipeline.saving.model_fields import Contents
-from factored_mwem.pipeline.saving.replicating import COUNT, Keeper, Told, tables
-from factored_mwem.pipeline.writing import workers_of, write_release
+from factored_mwem.pipeline.saving.replicating import COUNT, CountReport, Keeper, tables
+from factored_mwem.pipeline.writing import workers_of, write_alone
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.tables.outputs.formats import output_of
@@ -140,19 +140,19 @@ class Release(Contents):
         *,
         population: bool = False,
         replicates: int = COUNT,
-        told: Told = lambda done, of: None,
+        report: CountReport = lambda done, of: None,
     ) -> Answer:
         """What the release says to a query, with error bars: free, from public facts alone.
 
         `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
         the error of the rows as a sample. Raises InputError if it names what is not there. What only the
         model answers takes `replicates` of it, a minute's work at the first such query, kept beside the model
-        file; `told(done, of)` is called after each.
+        file; `report(done, of)` is called after each.
         """
         from factored_mwem.answers.answering import Answering
 
         evidence = self.evidence
-        errors = partial(self.keeper.replicates, evidence, self.seed, replicates, told)
+        errors = partial(self.keeper.replicates, evidence, self.seed, replicates, report)
         known = errors if evidence.engine == "tree" else None  # no likelihood: nobody knows the errors
         return Answering(evidence, known).answer(query, population=population)
 
@@ -221,7 +221,7 @@ class Release(Contents):
         beside it; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write at a
         time, as many as there are processors by default; the rows are the same for any number.
         """
-        return write_release(
+        return write_alone(
             self.drawn(), self.manifest, output_of(path), IfExists(overwrite), workers_of(workers)
         )
 

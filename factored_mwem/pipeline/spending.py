@@ -25,6 +25,7 @@ from factored_mwem.pipeline.record.statement import (
 )
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
+from factored_mwem.request.policy import split_policy
 from factored_mwem.request.promise import Promise
 from factored_mwem.request.table import PrivateTable
 
@@ -36,7 +37,7 @@ FAKE_NOISE: ContextVar[Noise | None] = ContextVar("FAKE_NOISE", default=None)
 @dataclass(frozen=True, slots=True, eq=False)
 class Spending:
     """What is asked: of which `kind`, what it promises to whom, and with which other public `settings`, as
-    JSON. `digest`: of a key, the keyed digest of the private input. `learns`: a share of delta is kept for a
+    JSON. `fingerprint(key)`: a keyed digest of the private input. `learns`: a share of delta is kept for a
     domain. `events`: the budget is spent in (epsilon, delta) events, whose epsilons and deltas add up.
     `noise`: of what composition it is, where it is not the budget's.
     """
@@ -44,7 +45,7 @@ class Spending:
     kind: str
     promise: Promise
     settings: dict[str, Any]
-    digest: Callable[[bytes], bytes] = field(repr=False)
+    fingerprint: Callable[[bytes], bytes] = field(repr=False)
     learns: bool = False
     events: bool = False
     noise: Composition | None = None
@@ -60,9 +61,10 @@ class Spending:
         """All that decides what comes out, but for the private input: public facts, as JSON."""
         return {"kind": self.kind, "policy": self.promise.model_dump(mode="json"), "settings": self.settings}
 
-    def fingerprint(self, key: bytes) -> bytes:
-        """A keyed digest of the private input."""
-        return self.digest(key)
+    def divided(self, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `Booked`."""
+        lasting, bearable = split_policy(parameters.get("policy"))
+        return {**parameters, "policy": lasting}, bearable
 
     @contextlib.contextmanager
     def booked(self, booking: Booking) -> Iterator[Run]:
@@ -73,9 +75,9 @@ class Spending:
     def made(self, booking: Booking, make: Callable[[Run], Made]) -> Made:
         """What `make` gives within a run of it, for what writes no files."""
         with self.booked(booking) as run:
-            made = make(run)
+            result = make(run)
             run.finish()
-        return made
+        return result
 
     def begin(self, run: Run, noise: Noise | None = None, **facts: Any) -> Spent:
         """The session that draws. `facts`: the same for all attempts of a run. `noise`: tests' fake."""

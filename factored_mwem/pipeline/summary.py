@@ -11,13 +11,13 @@ from factored_mwem.errors import shortened, some_names
 from factored_mwem.pipeline.saving.model_fields import Contents
 
 
-def facts_of(made: Contents) -> dict[str, str]:
+def facts_of(contents: Contents) -> dict[str, str]:
     """Name and value of each fact, in printable lines that fit a screen."""
-    manifest, trees = made.manifest, [part.tree for part in made.model.components]
-    promised, domain = manifest.guarantee, made.domain
+    manifest, trees = contents.manifest, [part.tree for part in contents.model.components]
+    promised, domain = manifest.guarantee, contents.domain
     sizes = [(size, tree, i) for tree in trees for i, size in enumerate(tree.cells)]
     cells, tree, clique = max(sizes, key=lambda of: of[0])
-    over = [domain.names[made.model.levels.attribute[v]] for v in tree.cliques[clique]]
+    over = [domain.names[contents.model.levels.attribute[v]] for v in tree.cliques[clique]]
     measured = (
         _count(len(manifest.measurements), "marginal"),
         _count(sum(r.subsets for r in manifest.residuals), "residual"),
@@ -25,12 +25,12 @@ def facts_of(made: Contents) -> dict[str, str]:
     )
     return {
         "engine": manifest.policy["engine"],
-        "rows": f"{made.rows:,}",
+        "rows": f"{contents.rows:,}",
         "columns": f"{len(domain):,}: {some_names(domain.names)}",
         "promised": f"epsilon {promised.epsilon:g}, delta {promised.delta:g} ({promised.neighbours})",
         "spent": f"epsilon {promised.spent_epsilon:.6g}",
         "measured": ", ".join(phrase for phrase in measured if phrase[0] != "0") or "nothing",
-        "model": f"{_count(len(sizes), 'clique')}, {_count(made.model.cells, 'cell')}",
+        "model": f"{_count(len(sizes), 'clique')}, {_count(contents.model.cells, 'cell')}",
         "largest": f"{_count(cells, 'cell')} over {some_names(over)}",
     }
 

@@ -14,7 +14,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -22,18 +21,12 @@ from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.files.files import IfExists
 from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import Output, PartFile
 from factored_mwem.tables.outputs.formats import write_batches
 from factored_mwem.tables.outputs.release_files import ReleaseFiles, manifest_of
-from factored_mwem.tables.outputs.targets import (
-    Destination,
-    Folder,
-    digest_of,
-    part_name,
-    target_of,
-    write_text,
-)
+from factored_mwem.tables.outputs.targets import Destination, Folder, digest_of, part_name
 
 log = logging.getLogger("factored_mwem")
 PART_ROWS = 2**20
@@ -48,77 +41,57 @@ class _Halted(BaseException):
     """Another worker failed, or a signal came: this one clears up and ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What is in place: its sha256, and the parts of a folder."""
-
-    sha256: str
-    parts: tuple[PartFile, ...] = ()
-
-
-def workers_of(asked: int | None) -> int:
-    """How many workers: as many as asked, else one for each processor that this process may use."""
-    if asked is None:
+def workers_of(number: int | None) -> int:
+    """How many workers: this `number`, else one for each processor that this process may use."""
+    if number is None:
         allowed = getattr(os, "sched_getaffinity", None)
         return min(len(allowed(0)) if allowed else os.cpu_count() or 1, MAX_WORKERS)
-    if asked < 1:
-        raise InputError(f"workers={asked}: must be 1 or more")
-    return asked
+    if number < 1:
+        raise InputError(f"workers={number}: must be 1 or more")
+    return number
+
+
+def write_alone(
+    rows: Batches, manifest: Manifest, data: Destination, exists: IfExists, workers: int
+) -> Manifest:
+    """Write rows and, last, their manifest, with no run and no other files. Nothing is left of a failure."""
+    place = Publication(ReleaseFiles(data, manifest_of(data)), exists)
+    with place.undone():
+        return write_release(rows, manifest, place, workers)
 
 
 def write_release(
     rows: Batches,
     manifest: Manifest,
-    where: Destination,
-    exists: IfExists,
+    place: Publication[ReleaseFiles],
     workers: int,
     before: Callable[[Manifest], None] = lambda _: None,
 ) -> Manifest:
     """Write the rows, then the manifest, which is returned as it stands in its file, and handed to `before`
-    just before. Nothing is left of a failure: data without its manifest is not a release.
+    just before. `place` undoes a failure: data without its manifest is not a release.
     """
-    beside = manifest_of(where)
-    ReleaseFiles(where, beside).check(exists)
-    stated = Output(file=where.name, rows=rows.rows)
-    manifest = manifest.model_copy(update={"output": stated})
-    kept = exists is IfExists.VERIFY and where.there()
+    data, exists, beside = place.files.data, place.exists, place.files.manifest
+    data.check(exists)
+    output = Output(file=data.name, rows=rows.rows)
+    inside, parts = manifest.model_copy(update={"output": output}).model_dump_json(), tuple[PartFile, ...]()
 
     def gone() -> None:  # what an earlier release of this path said
         if exists is not IfExists.REFUSE:
             beside.remove()
 
-    if isinstance(where, Folder):
-        written = write_parts(rows, where, manifest.model_dump_json(), exists, workers, gone)
-    else:
-        written = _write_file(rows, where, manifest, exists, workers, gone)
-    stated = stated.model_copy(update={"sha256": written.sha256, "parts": written.parts})
-    manifest = manifest.model_copy(update={"output": stated})
-    try:
-        before(manifest)
-        reach("before manifest")
-        write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
-    except BaseException:
-        if not kept:
-            with contextlib.suppress(FmwemError):  # what failed first is what to say
-                where.remove()
-        raise
-    log.info("wrote %r: %d rows; then %r", str(where), rows.rows, str(beside))
+    with place.putting(data):
+        if isinstance(data, Folder):
+            parts = write_parts(rows, data, inside, exists, workers, gone)
+            digest = digest_of((part.file, part.sha256) for part in parts)
+        else:
+            batches, within = drawn_ahead(rows, workers), None if data.suffix == ".csv" else inside
+            digest = write_batches(data, rows.schema, batches, metadata=within, exists=exists, before=gone)
+    output = output.model_copy(update={"sha256": digest, "parts": parts})
+    manifest = manifest.model_copy(update={"output": output})
+    before(manifest)
+    manifest = place.record(manifest)
+    log.info("wrote %r: %d rows; then %r", str(data), rows.rows, str(beside))
     return manifest
-
-
-def _write_file(
-    rows: Batches,
-    where: Destination,
-    manifest: Manifest,
-    exists: IfExists,
-    workers: int,
-    gone: Callable[[], None],
-) -> Written:
-    """Into a single file, which holds its manifest where its format has room for it."""
-    target = target_of(where)
-    inside = manifest.model_dump_json() if target.suffix != ".csv" else None
-    batches = drawn_ahead(rows, workers)
-    return Written(write_batches(target, rows.schema, batches, metadata=inside, exists=exists, before=gone))
 
 
 def drawn_ahead(rows: Batches, workers: int) -> Iterator[pa.RecordBatch]:
@@ -140,7 +113,7 @@ def drawn_ahead(rows: Batches, workers: int) -> Iterator[pa.RecordBatch]:
 
 def write_parts(
     rows: Batches, folder: Folder, inside: str, exists: IfExists, workers: int, gone: Callable[[], None]
-) -> Written:
+) -> tuple[PartFile, ...]:
     """Into a folder, which is made where it is not there. `inside`: what every part holds as its metadata.
 
     Where a release is replaced, all of it goes first: parts of two tables in a folder would look like one.
@@ -177,13 +150,12 @@ def write_parts(
             size = sum(rows.length(batch) for batch in own)
             return PartFile(file=names[number], rows=size, sha256=digest)
 
-        parts = tuple(_side_by_side(write, len(names), workers, halted))
+        return tuple(_side_by_side(write, len(names), workers, halted))
     except BaseException:
         if not kept:
             with contextlib.suppress(FmwemError):
                 folder.remove(placed)
         raise
-    return Written(digest_of((part.file, part.sha256) for part in parts), parts)
 
 
 def _until(halted: threading.Event, rows: Batches, numbers: range) -> Iterator[pa.RecordBatch]:

@@ -144,7 +144,7 @@ def test_nothing_is_left_of_a_failure(
     def crash(*_: Any) -> None:
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(writing, "write_text", crash)
+    monkeypatch.setattr("factored_mwem.pipeline.publication.write_text", crash)
     for where in ("people/", "people.parquet"):
         with pytest.raises(RuntimeError, match="power cut"):
             made.write(f"{tmp_path}/{where}", workers=workers)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from factored_mwem.errors import InputError
+from factored_mwem.tables.inputs.arrow_input import unquoted
 from factored_mwem.tables.inputs.source import Table, open_table
 
 fsspec = pytest.importorskip("fsspec", reason="memory:// is fsspec's")
@@ -114,3 +115,20 @@ def test_what_a_store_s_library_says_stays_there(store: Any, monkeypatch: pytest
                 rows_of(table)
             assert "CANARY" not in str(refused.value)
             assert method == "read" or refused.value.__context__ is None
+
+
+def test_a_panic_of_a_library_is_a_line_too_and_a_signal_is_not() -> None:
+    """Libraries in Rust raise what is no Exception, with a row in it; Ctrl-C goes through."""
+
+    class PanicException(BaseException):
+        pass
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    refusal = lambda _: InputError("cannot read it")  # noqa: E731
+    with pytest.raises(InputError, match="cannot read it") as refused:
+        unquoted(lambda: fail(PanicException("secret")), refusal)
+    assert refused.value.__context__ is None
+    with pytest.raises(KeyboardInterrupt):
+        unquoted(lambda: fail(KeyboardInterrupt()), refusal)

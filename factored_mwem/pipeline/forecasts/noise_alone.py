@@ -33,7 +33,7 @@ class NoiseAlone:
     candidates: Candidates
     budget: Budget
     unit: Unit
-    made: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    errors_at: dict[int, tuple[float, ...]] = field(default_factory=dict)
     """At scales of powers of two."""
 
     def at(self, scale: float) -> tuple[float, ...]:
@@ -45,10 +45,10 @@ class NoiseAlone:
         )
 
     def _worst(self, power: int) -> tuple[float, ...]:
-        return tuple(map(max, *(self._made(power + i) for i in range(STEPS))))
+        return tuple(map(max, *(self._errors(power + i) for i in range(STEPS))))
 
-    def _made(self, power: int) -> tuple[float, ...]:
-        if power not in self.made:
+    def _errors(self, power: int) -> tuple[float, ...]:
+        if power not in self.errors_at:
             rows = 2.0**power / scale_of(self.budget, self.unit, 1)
-            self.made[power] = predicted_errors(self.candidates, self.budget, self.unit, rows)
-        return self.made[power]
+            self.errors_at[power] = predicted_errors(self.candidates, self.budget, self.unit, rows)
+        return self.errors_at[power]

@@ -143,16 +143,16 @@ def planned(
     return replace(result, target=(order, most), likely=likely, safe=safe)
 
 
-def _compared(policy: Policy, given: Sequence[float] | None, error: float | str | None) -> list[float]:
+def _compared(policy: Policy, wanted: Sequence[float] | None, error: float | str | None) -> list[float]:
     """The epsilons in order: those given, or the policy's where it names one, or some that are common."""
-    if given is None and "epsilon" in policy.model_fields_set:
-        given = [policy.epsilon]
-    if given is None:
-        given = EPSILONS if error is None else ()
+    if wanted is None and "epsilon" in policy.model_fields_set:
+        wanted = [policy.epsilon]
+    if wanted is None:
+        wanted = EPSILONS if error is None else ()
     try:
-        epsilons = sorted({float(epsilon) for epsilon in given})
+        epsilons = sorted({float(epsilon) for epsilon in wanted})
     except (TypeError, ValueError):
-        raise InputError(f"epsilons={shown(given)}: must be numbers, such as [0.1, 0.5, 1.0]") from None
+        raise InputError(f"epsilons={shown(wanted)}: must be numbers, such as [0.1, 0.5, 1.0]") from None
     if len(epsilons) > MOST or (not epsilons and error is None):
         raise InputError(f"{len(epsilons)} epsilons: from 1 to {MOST} are compared")
     return epsilons

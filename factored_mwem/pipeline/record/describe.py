@@ -116,14 +116,12 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
     if records > DEFAULT_MAX_ROWS:
         yield (
             f"the noisy count of rows is {records:.3g}: more than {DEFAULT_MAX_ROWS:,} are drawn only where "
-            "--rows "
-            "says so"
+            "--rows says so"
         )
     if plan.left_out:
         yield (
             f"{plan.left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and "
-            "could not be "
-            "measured as a whole"
+            "could not be measured as a whole"
         )
     for attribute in plan.domain:
         if attribute.learnt and attribute.description:

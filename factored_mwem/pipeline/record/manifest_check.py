@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
@@ -12,7 +11,7 @@ from typing import Any
 from factored_mwem.accounting.accountant import price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.rules import rules_of, written
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import FmwemError, InputError, must
 from factored_mwem.files.files import sha256
 from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.consistency import inspect
@@ -54,13 +53,13 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
     cost = cost_of(record)
     problems, notes = [*_own(record, cost)], []
     try:
-        row, missing = _release(kept, record, digest)
+        row, missing = _release(kept, record)
         if row is None:
             problems.append(missing)
         else:
             facts |= {"dataset": str(row["dataset"]), "release": row["id"]}
             entry = entry_of(row)
-            problems += [*_against(entry, record, cost, digest), *_asked(entry, record)]
+            problems += [*_against(entry, record, cost, digest), *_unlike_request(entry, record)]
             notes += [] if any(entry.files) else [NO_FILE]
             notes += [] if _same_words(entry) else [NO_WORDS]
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
@@ -95,11 +94,9 @@ def _check(record: Statement, cost: tuple[Fraction, Fraction] | None) -> None:
     if cost is None:
         raise ValueError("charges")
     promise, delta = record.guarantee, cost[1]
-    if any(charge.scale <= 0 or charge.sensitivity < 1 for charge in record.ledger):
-        raise ValueError("charge")
+    must(not any(charge.scale <= 0 or charge.sensitivity < 1 for charge in record.ledger), "charge")
     sound = 1e-200 <= promise.delta < 1 and Fraction(promise.delta) - delta >= Fraction(1e-300)
-    if promise.composition is Composition.ZCDP and not sound:
-        raise ValueError("delta")
+    must(promise.composition is not Composition.ZCDP or sound, "delta")
 
 
 def cost_of(record: Statement) -> tuple[Fraction, Fraction] | None:
@@ -116,21 +113,17 @@ def cost_of(record: Statement) -> tuple[Fraction, Fraction] | None:
     return amount, delta
 
 
-def _release(kept: Snapshot, record: Statement, digest: str) -> tuple[dict[str, Any] | None, str]:
+def _release(kept: Snapshot, record: Statement) -> tuple[dict[str, Any] | None, str]:
     """The row of the record's release; or None, and why."""
+    if record.chain_head is None:
+        return None, "it has no chain_head, as every release in the books has"
     event = next((event for event in kept.events if event.head == record.chain_head), None)
-    if record.chain_head is not None:
-        if event is None:
-            where = "it was entered in another ledger, or in a newer copy of this one"
-            return None, f"its chain_head is not in the chain: {where}"
-        number = event.reserved
-        row = next((row for row in kept.releases if number is not None and row["id"] == number), None)
-        return row, "its chain_head is not that of a release in the books"
-    # A release that was entered before the ledger kept a chain has no head; by its files it can be known.
-    chained = [event.reserved for event in kept.events]
-    old = [row for row in kept.releases if row["id"] not in chained]
-    row = next((row for row in old if digest in _files(json.loads(row["files"]))), None)
-    return row, "it has no chain_head, and no release from before the chain lists this file"
+    if event is None:
+        where = "it was entered in another ledger, or in a newer copy of this one"
+        return None, f"its chain_head is not in the chain: {where}"
+    number = event.reserved
+    row = next((row for row in kept.releases if number is not None and row["id"] == number), None)
+    return row, "its chain_head is not that of a release in the books"
 
 
 def _files(listed: list[dict[str, str]]) -> set[str]:
@@ -157,7 +150,7 @@ def _same_words(entry: Entry) -> bool:
     return entry.tool_version.split(", ")[0] == tool_version()
 
 
-def _asked(entry: Entry, record: Statement) -> Iterator[str]:
+def _unlike_request(entry: Entry, record: Statement) -> Iterator[str]:
     """The differences between a record and its request; raises ValueError if the ledger is not ours."""
     parameters, promise = entry.parameters, record.guarantee
     policy = (Policy if parameters["kind"] in ("release", "domain", "ask") else Terms).model_validate(
@@ -188,11 +181,11 @@ def _asked(entry: Entry, record: Statement) -> Iterator[str]:
         yield from _domain(entry, record, policy.privacy_id)
 
 
-def _of_release(manifest: Manifest, asked: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _of_release(manifest: Manifest, parameters: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What a manifest says beside what was asked for, by name."""
-    settings = asked["settings"]
+    settings = parameters["settings"]
     pairs: dict[str, tuple[Any, Any]] = {
-        "policy": (split_policy(manifest.policy)[0], split_policy(asked["policy"])[0]),
+        "policy": (split_policy(manifest.policy)[0], split_policy(parameters["policy"])[0]),
         "workload": (manifest.workload, settings["workload"]),
         "sample_seed": (manifest.sample_seed, settings["sample_seed"]),
     }
@@ -201,8 +194,8 @@ def _of_release(manifest: Manifest, asked: dict[str, Any]) -> dict[str, tuple[An
     return pairs
 
 
-def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, asked: dict[str, Any]) -> bool:
-    learnt, rules = asked["settings"]["domain"] is None, bool(manifest.domain.get("rules"))
+def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, parameters: dict[str, Any]) -> bool:
+    learnt, rules = parameters["settings"]["domain"] is None, bool(manifest.domain.get("rules"))
     return manifest.guarantee.assumptions in possible(policy, learnt=learnt, ledger=True, rules=rules)
 
 
@@ -243,13 +236,11 @@ def _rules(domain: dict[str, Any], names: Collection[str]) -> list[dict[str, Any
 
 def _attributes(domain: Any) -> dict[str, dict[str, Any]]:
     """The fields of a domain by name. Whatever a domain that is handed in says of itself, it is declared."""
-    fields = domain.get("fields") if isinstance(domain, dict) else None
-    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
-        raise ValueError("domain")
+    fields: Any = domain.get("fields") if isinstance(domain, dict) else None
+    must(isinstance(fields, list) and all(isinstance(field, dict) for field in fields), "domain")
     by_name = {
         str(field.get("name")): {key: value for key, value in field.items() if key != "learnt"}
         for field in fields
     }
-    if len(by_name) < len(fields):
-        raise ValueError("domain")
+    must(len(by_name) == len(fields), "domain")
     return by_name

@@ -21,7 +21,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
-from factored_mwem.errors import ResourceError
+from factored_mwem.errors import ResourceError, must
 from factored_mwem.mechanisms.limits import memory_limit
 from factored_mwem.mechanisms.registry import ENGINES
 from factored_mwem.mechanisms.sweep import MAX_CORRECTED
@@ -82,34 +82,34 @@ def check_size(path: Path, declared: int, header: int) -> None:
         )
 
 
-def taken_apart(made: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def taken_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a model file."""
-    levels = made.model.levels
+    model, levels = contents.model, contents.model.levels
     coarser = range(len(levels.shape), len(levels))
     header = {
         "fmwem_model": VERSION,
-        "domain": made.domain.to_dict(),
-        "total": made.model.total,
-        "rows": made.rows,
-        "seed": made.seed,
+        "domain": contents.domain.to_dict(),
+        "total": model.total,
+        "rows": contents.rows,
+        "seed": contents.seed,
         "levels": [int(levels.attribute[v]) for v in coarser],
-        "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in made.model.components],
+        "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in model.components],
         "measurements": [
             {"positions": list(m.positions), "scale": m.scale.value, "composition": m.scale.composition}
-            for m in made.measurements
+            for m in contents.measurements
         ],
         "residuals": [
             {"order": r.order, "scale": r.scale.value, "composition": r.scale.composition}
-            for r in made.residuals
+            for r in contents.residuals
         ],
-        "manifest": made.manifest.model_dump(mode="json"),
+        "manifest": contents.manifest.model_dump(mode="json"),
     }
-    arrays = {f"beliefs_{i}": part.beliefs.cliques for i, part in enumerate(made.model.components)}
+    arrays = {f"beliefs_{i}": part.beliefs.cliques for i, part in enumerate(model.components)}
     arrays |= {f"level_{v}": levels.groups[v] for v in coarser}
-    arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(made.measurements)}
-    for i, r in enumerate(made.residuals):
+    arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(contents.measurements)}
+    for i, r in enumerate(contents.residuals):
         arrays |= {f"residual_weights_{i}": r.weights, f"residual_noisy_{i}": r.noisy}
-    return header, arrays | {"schema": np.frombuffer(made.schema.serialize(), dtype=np.uint8)}
+    return header, arrays | {"schema": np.frombuffer(contents.schema.serialize(), dtype=np.uint8)}
 
 
 def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
@@ -121,16 +121,15 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
         _component(levels, tree, read(f"beliefs_{i}", np.float64)) for i, tree in enumerate(header["trees"])
     ]
     total, rows, seed = float(header["total"]), int(header["rows"]), int(header["seed"])
-    if not (1.0 <= total < 1e15 and 0 <= rows <= 1e12 and 0 <= seed < 2**64):
-        raise ValueError("a number is out of range")
-    if sorted(a for part in parts for a in part.attributes) != list(range(len(domain))):
-        raise ValueError("trees do not cover the domain")
+    must(1.0 <= total < 1e15 and 0 <= rows <= 1e12 and 0 <= seed < 2**64, "a number is out of range")
+    covered = sorted(a for part in parts for a in part.attributes)
+    must(covered == list(range(len(domain))), "trees do not cover the domain")
     measurements = [
         _measurement(levels, m, read(f"noisy_{i}", np.int64)) for i, m in enumerate(header["measurements"])
     ]
     model = Forest(levels, parts, total)
-    if any(len(m.positions) > MAX_CORRECTED and not model.holds(m.positions) for m in measurements):
-        raise ValueError("a measurement that lies in no tree, of more attributes than a sweep has")
+    held = all(len(m.positions) <= MAX_CORRECTED or model.holds(m.positions) for m in measurements)
+    must(held, "a measurement that lies in no tree, of more attributes than a sweep has")
     model.correct(measurements)
     return kind(
         domain=whole,
@@ -152,42 +151,33 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
 def _levels(domain: Domain, attributes: Sequence[int], read: Read) -> Levels:
     """The coarser levels, each a numbering of the groups of the one before it."""
     coarser: list[list[np.ndarray]] = [[] for _ in domain]
-    if list(attributes) != sorted(attributes) or any(
-        type(a) is not int or not 0 <= a < len(domain) for a in attributes
-    ):
-        raise ValueError("levels of no attribute")
+    known = all(type(a) is int and 0 <= a < len(domain) for a in attributes)
+    must(known and list(attributes) == sorted(attributes), "levels of no attribute")
     for i, a in enumerate(attributes):
         group, size = read(f"level_{len(domain) + i}", np.int64), domain.shape[a]
-        if len(group) != size or group.min() < 0 or group.max() >= size or not np.bincount(group).all():
-            raise ValueError("a level does not fit its attribute")
+        fits = len(group) == size and group.min() >= 0 and group.max() < size and np.bincount(group).all()
+        must(fits, "a level does not fit its attribute")
         finer = coarser[a][-1] if coarser[a] else group
         of_finer = np.zeros(int(finer.max()) + 1, dtype=np.int64)
         of_finer[finer] = group
-        if (of_finer[finer] != group).any():
-            raise ValueError("a level does not lie within a coarser one")
+        must((of_finer[finer] == group).all(), "a level does not lie within a coarser one")
         coarser[a].append(group)
     return Levels.of(domain.shape, coarser)
 
 
 def _component(levels: Levels, tree: dict[str, Any], beliefs: np.ndarray) -> Component:
     """One tree; raises ValueError if the file's parts do not fit together."""
-    if not 0 < len(tree["cliques"]) <= len(levels):
-        raise ValueError("a tree is damaged")
+    must(0 < len(tree["cliques"]) <= len(levels), "a tree is damaged")
     cliques = tuple(_view(levels, clique) for clique in tree["cliques"])
     edges = tuple(
         (int(child), int(parent), _view(levels, separator)) for child, parent, separator in tree["edges"]
     )
-    if [child for child, _, _ in edges] != list(range(1, len(cliques))):
-        raise ValueError("a tree is damaged")
+    must([child for child, _, _ in edges] == list(range(1, len(cliques))), "a tree is damaged")
     component = CliqueTree(levels, cliques, edges)
-    if any(
-        not 0 <= p < c or not (component.fixes(c, s) and component.fixes(p, s)) for c, p, s in edges
-    ) or len(beliefs) != sum(component.cells):
-        raise ValueError("a tree is damaged")
-    if not {*component.attributes} <= {v for clique in cliques for v in clique} or not _hangs_together(
-        levels, component
-    ):
-        raise ValueError("a tree lacks a variable, or has it in two places")
+    joined = all(0 <= p < c and component.fixes(c, s) and component.fixes(p, s) for c, p, s in edges)
+    must(joined and len(beliefs) == sum(component.cells), "a tree is damaged")
+    whole = {*component.attributes} <= {v for clique in cliques for v in clique}
+    must(whole and _hangs_together(levels, component), "a tree lacks a variable, or has it in two places")
     codes = sum(int(levels.sizes[v]) for a in component.attributes for v in levels.chains[a])
     if (
         len(cliques) * len(levels) > MAX_PAIRS
@@ -196,18 +186,16 @@ def _component(levels: Levels, tree: dict[str, Any], beliefs: np.ndarray) -> Com
         raise ResourceError("drawing rows from this model may take more than half of the machine's memory")
     ends = np.cumsum([0, *component.cells])
     masses = [beliefs[a:b].sum() for a, b in itertools.pairwise(ends)]
-    if not (beliefs >= 0).all() or not np.allclose(masses, 1.0, rtol=1e-6):
-        raise ValueError("a tree's tables are no distribution")
+    must((beliefs >= 0).all() and np.allclose(masses, 1.0, rtol=1e-6), "a tree's tables are no distribution")
     return Component.of(component, beliefs)
 
 
 def _view(levels: Levels, variables: Sequence[Any]) -> View:
     """Variables of different attributes, in their order; raises ValueError if they are not."""
     view = tuple(int(v) for v in variables)
-    if not view or min(view) < 0 or max(view) >= len(levels):
-        raise ValueError("an unknown variable")
-    if any(levels.attribute[u] >= levels.attribute[v] for u, v in itertools.pairwise(view)):
-        raise ValueError("variables out of order")
+    must(view and min(view) >= 0 and max(view) < len(levels), "an unknown variable")
+    owners = [levels.attribute[v] for v in view]
+    must(all(a < b for a, b in itertools.pairwise(owners)), "variables out of order")
     return view
 
 
@@ -225,8 +213,7 @@ def _hangs_together(levels: Levels, tree: CliqueTree) -> bool:
 def _schema(domain: Domain, content: np.ndarray) -> pa.Schema:
     """The types that rows come back in: names and nulls are the domain's, and nothing else is the file's."""
     read = pa.ipc.read_schema(pa.py_buffer(content))
-    if tuple(read.names) != domain.names:
-        raise ValueError("columns of another table")
+    must(tuple(read.names) == domain.names, "columns of another table")
     for attribute, kind in zip(domain, read.types, strict=True):
         if kind != own_type(attribute):
             check_type(attribute, kind)
@@ -239,25 +226,22 @@ def _schema(domain: Domain, content: np.ndarray) -> pa.Schema:
 
 def _measurement(levels: Levels, facts: dict[str, Any], noisy: np.ndarray) -> Measurement:
     view = _view(levels, facts["positions"]) if facts["positions"] else ()
-    if len(noisy) != levels.cells(view):
-        raise ValueError("a measurement of another marginal")
+    must(len(noisy) == levels.cells(view), "a measurement of another marginal")
     return Measurement(view, noisy, _scale(facts))
 
 
 def _residuals(domain: Domain, facts: dict[str, Any], weights: np.ndarray, noisy: np.ndarray) -> Residuals:
     wide = sum(size > 1 for size in domain.shape)  # where none is, the total alone was measured: order 0
-    if not min(wide, 1) <= facts["order"] <= len(domain) or len(weights) != 2**wide:
-        raise ValueError("residuals of another domain")
+    fits = min(wide, 1) <= facts["order"] <= len(domain) and len(weights) == 2**wide
+    must(fits, "residuals of another domain")
     answers = over_subsets([1 if size == 2 else size for size in domain.shape if size > 1])
     measured = (weights > 0) & (np.bitwise_count(np.arange(len(weights))) <= facts["order"])
-    if answers[measured].sum() != len(noisy):
-        raise ValueError("not as many residuals as their weights say")
+    must(answers[measured].sum() == len(noisy), "not as many residuals as their weights say")
     return Residuals(int(facts["order"]), weights, noisy, _scale(facts))
 
 
 def _scale(facts: dict[str, Any]) -> NoiseScale:
-    if not MIN_SCALE <= float(facts["scale"]) <= MAX_SCALE:
-        raise ValueError("noise of no scale")
+    must(MIN_SCALE <= float(facts["scale"]) <= MAX_SCALE, "noise of no scale")
     return NoiseScale(float(facts["scale"]), Composition(facts["composition"]))
 
 
@@ -265,24 +249,19 @@ def sound_manifest(domain: Domain, facts: Any) -> Manifest:
     """The statement, where its price and the marginals that rows are refined towards can be had."""
     manifest = Manifest.model_validate(facts)
     manifest.model_dump_json()  # ValueError for half of a surrogate pair
-    if not all(_DELTA.fullmatch(charge.delta) for charge in manifest.ledger):
-        raise ValueError("a fraction that takes for ever to read")
+    short = all(_DELTA.fullmatch(charge.delta) for charge in manifest.ledger)
+    must(short, "a fraction that takes for ever to read")
     g, deltas = manifest.guarantee, [Fraction(charge.delta) for charge in manifest.ledger]
-    if any(
-        d.denominator & (d.denominator - 1) or d.denominator.bit_length() > MAX_DELTA_BITS for d in deltas
-    ):
-        raise ValueError("a fraction that is no float")
-    spent = sum(deltas)
+    bottoms = [delta.denominator for delta in deltas]
+    floats = all(n & (n - 1) == 0 and n.bit_length() <= MAX_DELTA_BITS for n in bottoms)
+    must(floats, "a fraction that is no float")
     Neighbours(g.neighbours)
-    if (g.delta != 0) != (g.composition is Composition.ZCDP) or (
-        g.delta and not MIN_DELTA < Fraction(g.delta) - spent < 1
-    ):
-        raise ValueError("a promise that cannot be")
-    if not math.isfinite(manifest.recompute()):
-        raise ValueError("no price")
+    sound = not g.delta or MIN_DELTA < Fraction(g.delta) - sum(deltas) < 1
+    must(sound and (g.delta != 0) == (g.composition is Composition.ZCDP), "a promise that cannot be")
+    must(math.isfinite(manifest.recompute()), "no price")
     limit = manifest.policy["max_memory"]
-    if manifest.policy["engine"] not in ENGINES or not (limit is None or float(limit) > 0):
-        raise ValueError("a manifest of another program")
+    known = manifest.policy["engine"] in ENGINES and (limit is None or float(limit) > 0)
+    must(known, "a manifest of another program")
     workload = Workload.from_dict(manifest.workload)
     workload.check(domain.names)
     for request in workload.asked:

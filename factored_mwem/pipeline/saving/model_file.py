@@ -19,7 +19,7 @@ import safetensors.numpy
 from pydantic import ValidationError
 from safetensors import SafetensorError
 
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import FmwemError, InputError, must
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.saving.model_fields import (
     VERSION,
@@ -43,10 +43,12 @@ BROKEN = (
 """What reading a damaged or foreign file can raise."""
 
 
-def save(made: Contents, target: Target, exists: IfExists, before: Callable[[], None] = lambda: None) -> None:
+def save(
+    contents: Contents, target: Target, exists: IfExists, before: Callable[[], None] = lambda: None
+) -> None:
     """Write the model file, whole or not at all. `exists`, `before`: see `replacing`."""
     target.check(exists)
-    header, arrays = taken_apart(made)
+    header, arrays = taken_apart(contents)
     content = packed(header, arrays)
     with target.replacing(exists, before) as temporary:
         temporary.write_bytes(content)
@@ -99,17 +101,14 @@ def reader(file: IO[bytes], path: Path) -> Read:
     """What reads the arrays of a file. A file holds as much as it declares: safetensors refuses any other."""
     size = os.fstat(file.fileno()).st_size
     check_size(path, size, 0)
-    if int.from_bytes(file.read(8), "little") > MAX_LIST_BYTES:
-        raise ValueError("a list without end")
+    must(int.from_bytes(file.read(8), "little") <= MAX_LIST_BYTES, "a list without end")
     file.seek(0)
     arrays = safetensors.numpy.load(file.read(size))
     check_size(path, size, arrays["header"].nbytes)
-    if not np.array_equal(arrays["sha256"], digest_of(arrays)):
-        raise ValueError("damaged")
+    must(np.array_equal(arrays["sha256"], digest_of(arrays)), "damaged")
 
     def read(name: str, kind: type[np.number[Any]]) -> np.ndarray:
-        if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise ValueError("an array of another kind")
+        must(arrays[name].dtype == kind and arrays[name].ndim == 1, "an array of another kind")
         return arrays[name]
 
     return read

@@ -12,18 +12,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-import safetensors.numpy
 
 from factored_mwem.answers.bootstrap_fit import BootstrapFits
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.replicates import Drawn
 from factored_mwem.errors import FmwemError
 from factored_mwem.files.files import IfExists, replacing, sha256
-from factored_mwem.pipeline.saving.model_file import BROKEN, MAX_LIST_BYTES, digest_of, packed
+from factored_mwem.pipeline.saving.model_fields import MAX_BYTES, Read
+from factored_mwem.pipeline.saving.model_file import BROKEN, packed, reader
 
 VERSION = 1
 """Of the file, and of how replicates are made: what an older program made is made anew."""
-MAX_BYTES, MAX_HEADER_BYTES, MAX_REPLICATES = 2**30, 2**16, 10_000
+MAX_HEADER_BYTES, MAX_REPLICATES = 2**16, 10_000
 MOST = 2_000.0
 """No parameter of a fit is beyond: its steps are limited, see kernels/tree.py."""
 
@@ -55,42 +55,29 @@ def kept(model: Path, evidence: Evidence, seed: int, count: int) -> Drawn | None
     """The replicates of this `seed` beside a model file, `count` or more; None if there are none sound."""
     try:
         with open(beside(model), "rb") as file:
-            start = file.read(8)
-            if int.from_bytes(start, "little") > MAX_LIST_BYTES:
-                return None
-            content = start + file.read(MAX_BYTES)
-        arrays = safetensors.numpy.load(content)
-        if not np.array_equal(arrays["sha256"], digest_of(arrays)):
-            return None
-        header = json.loads(arrays["header"][:MAX_HEADER_BYTES].tobytes())
+            read = reader(file, beside(model))
+        header = json.loads(read("header", np.uint8)[:MAX_HEADER_BYTES].tobytes())
         stated = (header["fmwem_replicates"], header["model"], header["seed"])
         if stated != (VERSION, sha256(model), seed) or not count <= header["count"] <= MAX_REPLICATES:
             return None
-        return _checked(evidence, seed, int(header["count"]), arrays)
-    except BROKEN:
+        return _checked(evidence, seed, int(header["count"]), read)
+    except (*BROKEN, FmwemError):
         return None
 
 
-def _checked(evidence: Evidence, seed: int, count: int, arrays: dict[str, np.ndarray]) -> Drawn | None:
+def _checked(evidence: Evidence, seed: int, count: int, read: Read) -> Drawn | None:
     """What the arrays stand for; None, or what `BROKEN` lists, where they do not fit the evidence."""
-    sizes = evidence.model.levels.shape
-    totals = arrays["totals"]
-    thetas = [arrays[f"theta_{i}"] for i in range(len(BootstrapFits(evidence).parts))]
-    codes = [arrays[f"codes_{a}"] for a in range(len(sizes))]
-    if count < 2 or totals.dtype != np.float64 or totals.shape != (count,) or not _inside(totals, 1.0, 1e16):
-        return None
-    for part, theta in zip(BootstrapFits(evidence).parts, thetas, strict=True):
-        if theta.dtype != np.float32 or theta.shape != (count * part.parameters,):
-            return None
-        if not _inside(theta, -MOST, MOST):
-            return None
+    sizes, parts = evidence.model.levels.shape, BootstrapFits(evidence).parts
+    totals = read("totals", np.float64)
+    thetas = [read(f"theta_{i}", np.float32) for i in range(len(parts))]
+    codes = [read(f"codes_{a}", np.min_scalar_type(size - 1).type) for a, size in enumerate(sizes)]
     rows = codes[0].size // count
+    sound = count >= 2 and rows > 0 and len(totals) == count and _inside(totals, 1.0, 1e16)
+    for part, theta in zip(parts, thetas, strict=True):
+        sound = sound and len(theta) == count * part.parameters and _inside(theta, -MOST, MOST)
     for size, drawn in zip(sizes, codes, strict=True):
-        if drawn.dtype != np.min_scalar_type(size - 1) or drawn.shape != (count * rows,) or not rows:
-            return None
-        if int(drawn.max()) >= size:
-            return None
-    return Drawn(seed, totals, _rows(thetas, count), _rows(codes, count))
+        sound = sound and len(drawn) == count * rows and int(drawn.max()) < size
+    return Drawn(seed, totals, _rows(thetas, count), _rows(codes, count)) if sound else None
 
 
 def _inside(values: np.ndarray, low: float, high: float) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COUNT = 100
 """Replicates by default: an interval's width is then known to 7 % (standard error)."""
-Told = Callable[[int, int], None]
+CountReport = Callable[[int, int], None]
 """A callback that gets how many replicates are made, and of how many."""
 
 
@@ -36,7 +36,7 @@ class Keeper:
         return Keeper, (self.model,)  # workers elsewhere need none of them
 
     def replicates(
-        self, evidence: Evidence, seed: int, count: int = COUNT, told: Told = lambda done, of: None
+        self, evidence: Evidence, seed: int, count: int = COUNT, report: CountReport = lambda done, of: None
     ) -> Replicates:
         """At least `count` replicates: held, read from beside the model, or made, which takes a minute.
 
@@ -52,7 +52,7 @@ class Keeper:
                 return replicates
         drawn = kept(self.model, evidence, seed, count) if self.model is not None else None
         if drawn is None:
-            drawn = Bootstrap(evidence, seed, count).all(lambda done: told(done, count))
+            drawn = Bootstrap(evidence, seed, count).all(lambda done: report(done, count))
             if self.model is not None:
                 keep(self.model, drawn)
         self.held[len(drawn.totals)] = Replicates(evidence, drawn)

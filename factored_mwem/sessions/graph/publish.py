@@ -63,7 +63,7 @@ def publish_graph(
         return PublishedGraph(statement, reused=False, resumed=run.resumed)
 
 
-def _write(place: Publication, target: Target, table: pa.Table) -> str:
+def _write(place: Publication[RecordFiles], target: Target, table: pa.Table) -> str:
     with place.putting(target):
         batches = table.to_batches(max_chunksize=2**16)
         return write_batches(target, table.schema, batches, exists=place.exists)

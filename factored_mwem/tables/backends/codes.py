@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from factored_mwem.domain.domain import Domain
+from factored_mwem.files.files import write_whole
 from factored_mwem.tables.backends.counting import AxisCodes, count_all
 from factored_mwem.tables.backends.datavectors import Axis
 from factored_mwem.tables.codes.codec import code_dtype, encode
-from factored_mwem.tables.inputs.input_file import full, nameless, write_whole
+from factored_mwem.tables.inputs.input_file import full, nameless
 from factored_mwem.tables.inputs.table import Private, Table
 
 CHUNK_ROWS = 2**22

@@ -60,24 +60,24 @@ def cover_of(sizes: np.ndarray, members: np.ndarray, which: np.ndarray, rows: in
 
 
 def count_covered(
-    count: Callable[[Tally], None], run: Run, sizes: np.ndarray, tally: Tally, found: Cover
+    count: Callable[[Tally], None], run: Run, sizes: np.ndarray, tally: Tally, covering: Cover
 ) -> None:
     """Count the wider marginals, so many at a time, and add up those that they hold. `count`: adds rows to
     the counts of all marginals of a tally.
     """
-    cells = np.append(sizes, 1)[found.wide].prod(axis=1)
+    cells = np.append(sizes, 1)[covering.wide].prod(axis=1)
     batch = np.cumsum(cells) // BATCH_CELLS
     for number in range(int(batch[-1]) + 1):
         begin, end = np.searchsorted(batch, [number, number + 1])
         offsets = np.concatenate([[0], np.cumsum(cells[begin:end])]).astype(np.int64)
-        part = Tally(found.wide[begin:end], offsets, np.zeros(int(offsets[-1]), np.uint32))
+        part = Tally(covering.wide[begin:end], offsets, np.zeros(int(offsets[-1]), np.uint32))
         count(part)
-        here = np.flatnonzero((found.owner >= begin) & (found.owner < end))
+        here = np.flatnonzero((covering.owner >= begin) & (covering.owner < end))
         held = Held(
-            np.ascontiguousarray(found.wide[found.owner[here]]),
-            offsets[found.owner[here] - begin],
+            np.ascontiguousarray(covering.wide[covering.owner[here]]),
+            offsets[covering.owner[here] - begin],
             part.counts,
-            np.ascontiguousarray(tally.members[found.held[here]]),
-            tally.offsets[found.held[here]],
+            np.ascontiguousarray(tally.members[covering.held[here]]),
+            tally.offsets[covering.held[here]],
         )
         run(partial(add_up, sizes, held, tally.counts), np.arange(len(here)))

@@ -50,9 +50,9 @@ class Datavectors(Protocol):
 
 
 class CountedOnce(Private):
-    """Rows whose marginals of interest are counted once, as fine as they are; coarser ones are added up. The
-    columns are `axes` of other rows: the first pass counts the marginals over `members`, and all that lies
-    within these costs no pass any more: a rule made from public facts, see `Datavectors.dear`.
+    """Rows whose marginals of interest are counted once; coarser ones are added up from these. The columns
+    are `axes` of other rows. The first pass counts the marginals over `members`; after it, a marginal over
+    the same columns at any level needs no pass. Which they are follows from public facts.
     """
 
     __slots__ = ("_axes", "_held", "_members", "_rows", "sizes")
@@ -77,9 +77,9 @@ class CountedOnce(Private):
         if len(missing):
             sizes = np.diff(offsets)[missing]
             at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            found = self._rows.exact_counts([self._below(a) for a in axes], members[missing], at)
+            fresh = self._rows.exact_counts([self._below(a) for a in axes], members[missing], at)
             for i, m in enumerate(missing.tolist()):
-                counts[offsets[m] : offsets[m + 1]] = found[at[i] : at[i + 1]]
+                counts[offsets[m] : offsets[m + 1]] = fresh[at[i] : at[i + 1]]
         return counts
 
     def _counted(self) -> dict[tuple[int, ...], np.ndarray]:
@@ -87,9 +87,9 @@ class CountedOnce(Private):
         if self._held is None:
             shapes = [tuple(self.sizes[m] for m in row if m >= 0) for row in self._members.tolist()]
             at = np.concatenate([[0], np.cumsum([int(np.prod(shape)) for shape in shapes])]).astype(np.int64)
-            found = self._rows.exact_counts(self._axes, self._members, at)
+            fresh = self._rows.exact_counts(self._axes, self._members, at)
             self._held = {
-                tuple(m for m in row if m >= 0): found[at[i] : at[i + 1]].reshape(shapes[i]).astype(np.int64)
+                tuple(m for m in row if m >= 0): fresh[at[i] : at[i + 1]].reshape(shapes[i]).astype(np.int64)
                 for i, row in enumerate(self._members.tolist())
             }
         return self._held

@@ -150,7 +150,7 @@ class Bound(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What passes over rows are compared by: a key, the columns that are hashed, and what was found."""
+    """By what two passes over the rows are compared: hashes of the columns `over`, under a `key`."""
 
     key: str
     over: tuple[str, ...]
@@ -202,8 +202,8 @@ class SparkSource(Source):
                 some = batch.filter(pa.array(numbers == number))
                 values, rows_of = some.column("value"), some.column("rows")
                 if number == tasks.MARK:
-                    found = zip(map(tasks.unpacked, values.to_pylist()), rows_of.to_pylist(), strict=True)
-                    marks = sum((each * np.uint64(times) for each, times in found), marks)
+                    hashed = zip(map(tasks.unpacked, values.to_pylist()), rows_of.to_pylist(), strict=True)
+                    marks = sum((each * np.uint64(times) for each, times in hashed), marks)
                 else:
                     name = columns[number]
                     kind = self.schema.field(name).type
@@ -232,6 +232,7 @@ class SparkSource(Source):
         from pyspark.sql import functions as F
 
         rows = self._frame.select(*self._hashes())
+        # in quarters of 16 bits, whose sums do not overflow, which Spark takes for an error
         hashes = [(c, i, F.shiftrightunsigned(F.col(c), 16 * i)) for c in "ab" for i in range(4)]
         quarters = [F.sum(x.bitwiseAND(F.lit(0xFFFF))).alias(f"{c}{i}") for c, i, x in hashes]
         (sums,) = collected(rows.agg(F.count(F.lit(1)).alias("n"), *quarters)).to_pylist()

@@ -85,11 +85,11 @@ def cores_of(session: Any) -> int:
 
 
 def collected(frame: Any) -> pa.Table:
-    """The rows of a frame of sums, here; errors as of `asked`."""
-    return asked(frame.sparkSession, frame.toArrow)
+    """The rows of a frame of sums, here; errors as of `answered`."""
+    return answered(frame.sparkSession, frame.toArrow)
 
 
-def asked(session: Any, what: Callable[[], T]) -> T:
+def answered(session: Any, what: Callable[[], T]) -> T:
     """What Spark answers. Raises InputError if the workers cannot run this package; Busy if anything else
     failed.
 
@@ -124,7 +124,7 @@ def keep(owner: Any, frame: Any) -> Any:
     """The frame, kept in the cluster's memory or on its disks as long as there is its owner."""
     from pyspark import StorageLevel
 
-    kept = asked(frame.sparkSession, lambda: frame.persist(StorageLevel.MEMORY_AND_DISK))
+    kept = answered(frame.sparkSession, lambda: frame.persist(StorageLevel.MEMORY_AND_DISK))
     weakref.finalize(owner, kept_no_more, kept).atexit = False  # when the session ends, so does this
     return kept
 

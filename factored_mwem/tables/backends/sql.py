@@ -53,8 +53,8 @@ class Engine:
 
     def counted(self, query: str) -> tuple[np.ndarray, np.ndarray]:
         """(int64[cell], int64[its rows]) of a query with two columns."""
-        found = self.backend.sql(query, schema={"cell": "int64", "n": "int64"}).to_pyarrow()
-        return found["cell"].to_numpy().astype(np.int64), found["n"].to_numpy().astype(np.int64)
+        pairs = self.backend.sql(query, schema={"cell": "int64", "n": "int64"}).to_pyarrow()
+        return pairs["cell"].to_numpy().astype(np.int64), pairs["n"].to_numpy().astype(np.int64)
 
 
 def push_down(table: Any) -> Source:
@@ -226,8 +226,8 @@ class Postgres(Engine):
 
     def counted(self, query: str) -> tuple[np.ndarray, np.ndarray]:
         with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
-            found = np.array(cursor.execute(query).fetchall(), dtype=np.int64).reshape(-1, 2)
-        return found[:, 0], found[:, 1]
+            pairs = np.array(cursor.execute(query).fetchall(), dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
 
 
 def engine_of(table: Any) -> Engine:

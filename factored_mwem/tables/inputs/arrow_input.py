@@ -247,7 +247,7 @@ def opened(where: Path | str, ask: Callable[[], T], otherwise: str = DAMAGED) ->
     raise InputError(f"cannot read {where}: {why}")
 
 
-def unquoted(ask: Callable[[], T], refusal: Callable[[Exception], Exception]) -> T:
+def unquoted(ask: Callable[[], T], refusal: Callable[[BaseException], Exception]) -> T:
     """What `ask` gives. Where a library fails, `refusal` of its error is raised once that one is over: it may
     quote a row, a key or a password, and would go along as context. Our own errors stay as they are.
     """
@@ -255,12 +255,15 @@ def unquoted(ask: Callable[[], T], refusal: Callable[[Exception], Exception]) ->
         return ask()
     except (FmwemError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001 - a library may raise anything
+    except BaseException as error:
+        # a library may raise anything; one in Rust raises its own, which means to stop the program
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         refused = refusal(error)
     raise refused
 
 
-def reason(error: Exception, otherwise: str = DAMAGED) -> str:
+def reason(error: BaseException, otherwise: str = DAMAGED) -> str:
     """What is wrong, in our words: the library's message would quote the row."""
     message = str(error.args[-1]) if error.args else ""
     if mixed := fullmatch(r"Conversion failed for column (.+) with type object", message):

@@ -39,7 +39,7 @@ def _opened(uri: str, opener: Callable[[str, str, list[str]], T]) -> T:
         raise InputError(f"{shown_uri(uri)} names no table; add it behind #, as in #people or #sales.people")
     scheme = url.split("://", 1)[0].lower()
 
-    def refusal(error: Exception) -> InputError:
+    def refusal(error: BaseException) -> InputError:
         why = "is it there, are name and credentials right, and is nobody else writing it?"
         if isinstance(error, ImportError):
             extra = "factored-mwem[sql]" if scheme in OURS else f"ibis-framework[{scheme}]"

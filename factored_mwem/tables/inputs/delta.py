@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -11,8 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from factored_mwem.errors import InputError
-from factored_mwem.tables.inputs.lake import DataFile, asked, lake_table, schema_of, snapshot_of
-from factored_mwem.tables.inputs.opened import Part
+from factored_mwem.tables.inputs.lake import LakeFile, answered, lake_table
 from factored_mwem.tables.inputs.places import Place, masked
 from factored_mwem.tables.inputs.table import Table
 
@@ -30,18 +30,11 @@ def open_delta(source: Any, label: str = "the Delta table") -> Table:
     version = source.version()
     label = f"{label} at version {version}"
     _check_features(source, label)
-    schema = asked(label, lambda: pa.schema(source.schema().to_arrow())).remove_metadata()
+    schema = answered(label, lambda: pa.schema(source.schema().to_arrow())).remove_metadata()
     schema = pa.schema([field.remove_metadata() for field in schema])
     keys = list(source.metadata().partition_columns)
-    files = asked(label, lambda: _files(source, label, keys))
-    partitions = {place.path: values for place, values in files}
-    snapshot = snapshot_of(label, [(p, repr((values, schema.names)).encode()) for p, values in files])
-    found = []
-    for number, place in enumerate(snapshot.places):
-        there = schema_of(snapshot, number)
-        inside = {name: name for name in schema.names if name in there.names and name not in keys}
-        found.append(DataFile(Part(number, there.names, inside, partitions[place.path]), there))
-    return asked(label, lambda: lake_table(schema, snapshot, found))
+    files = answered(label, lambda: _files(source, label, keys, schema.names))
+    return answered(label, lambda: lake_table(label, schema, files))
 
 
 def _loaded(address: str, label: str) -> Any:
@@ -50,7 +43,7 @@ def _loaded(address: str, label: str) -> Any:
     except ImportError:
         raise InputError("Delta tables need deltalake: pip install 'factored-mwem[lake]'") from None
     why = "its log is damaged, cannot be reached, or needs what its library does not know"
-    return asked(label, lambda: deltalake.DeltaTable(address), why)
+    return answered(label, lambda: deltalake.DeltaTable(address), why)
 
 
 def _check_features(table: Any, label: str) -> None:
@@ -70,25 +63,33 @@ def _check_features(table: Any, label: str) -> None:
         raise InputError(f"{label} may have deletion vectors; update deltalake, which tells whether it has")
     if vectors is None:
         return
-    if asked(label, lambda: any(b.num_rows for b in pa.RecordBatchReader.from_stream(vectors())), how):
+    if answered(label, lambda: any(b.num_rows for b in pa.RecordBatchReader.from_stream(vectors())), how):
         raise InputError(f"cannot read {label}: {how}")
 
 
-def _files(table: Any, label: str, keys: Sequence[str]) -> list[tuple[Place, dict[str, Any]]]:
-    """(file, the values of its partition as scalars) of all that count in this version."""
+def _files(table: Any, label: str, keys: Sequence[str], names: Sequence[str]) -> list[LakeFile]:
+    """All that count in this version, each with the values of its partition."""
     listed = pa.table(table.get_add_actions())
     name = "partition" if "partition" in listed.schema.names else "partition_values"
     partition = listed.column(name).combine_chunks() if keys else None
     system, root = _root(table)
-    found = []
+    files = []
     for at, entry in enumerate(listed.column("path").to_pylist()):
         path = unquote(entry)
         if "://" in path or path.startswith("/") or ".." in PurePosixPath(path).parts:
             raise InputError(f"{label} names files outside of its folder, as a shallow clone does{REFUSED}")
         values = {key: partition.field(key)[at] for key in keys} if partition is not None else {}
         place = Place(masked(path), f"{root}/{path}" if system is None else path, system)
-        found.append((place, values))
-    return found
+        own = partial(_columns, [name for name in names if name not in keys], values)
+        files.append(LakeFile(place, repr((values, names)).encode(), own))
+    return files
+
+
+def _columns(
+    names: Sequence[str], values: dict[str, Any], there: pa.Schema
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Those of a file go by the table's own names."""
+    return {name: name for name in names if name in there.names}, values
 
 
 def _root(table: Any) -> tuple[Any, str]:

@@ -6,6 +6,7 @@ The library's own scan holds a file whole, and died of damaged ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,8 +14,7 @@ import pyarrow as pa
 
 from factored_mwem.errors import InputError
 from factored_mwem.tables.inputs.formats import PARQUET
-from factored_mwem.tables.inputs.lake import DataFile, asked, lake_table, schema_of, snapshot_of
-from factored_mwem.tables.inputs.opened import FileSet, Part
+from factored_mwem.tables.inputs.lake import LakeFile, answered, lake_table
 from factored_mwem.tables.inputs.places import Place
 from factored_mwem.tables.inputs.table import Table
 
@@ -29,8 +29,8 @@ def open_iceberg(source: Any, label: str = "the Iceberg table") -> Table:
     """
     if isinstance(source, str):
         source = _loaded(source, label)
-    scan = asked(label, source.scan) if hasattr(source, "scan") else source
-    return asked(label, lambda: _opened(scan, label), UNPLANNED)
+    scan = answered(label, source.scan) if hasattr(source, "scan") else source
+    return answered(label, lambda: _opened(scan, label), UNPLANNED)
 
 
 def _loaded(address: str, label: str) -> Any:
@@ -38,7 +38,7 @@ def _loaded(address: str, label: str) -> Any:
         from pyiceberg.table import StaticTable
     except ImportError:
         raise InputError("Iceberg tables need pyiceberg: pip install 'factored-mwem[lake]'") from None
-    return asked(label, lambda: StaticTable.from_metadata(address), UNPLANNED)
+    return answered(label, lambda: StaticTable.from_metadata(address), UNPLANNED)
 
 
 def _opened(scan: Any, label: str) -> Table:
@@ -52,19 +52,14 @@ def _opened(scan: Any, label: str) -> Table:
     schema = pa.schema([field.remove_metadata() for field in schema])
     now = scan.snapshot()
     label = label if now is None else f"{label} at snapshot {now.snapshot_id}"
-    tasks = list(scan.plan_files())
-    places = {file.file_path: _place(scan.io, file, label) for task in tasks for file in _files(task)}
-    snapshot = snapshot_of(label, [(place, repr(columns).encode()) for place in places.values()])
-    numbers = {place.path: number for number, place in enumerate(snapshot.places)}
-    tasks.sort(key=lambda task: numbers[places[task.file.file_path].path])
-    found = [_part(scan, task, [numbers[places[file.file_path].path] for file in _files(task)], snapshot)
-             for task in tasks]  # fmt: skip
-    return asked(label, lambda: lake_table(schema, snapshot, found))
-
-
-def _files(task: Any) -> list[Any]:
-    """The data file of a task, and those that name its deleted rows."""
-    return [task.file, *sorted(task.delete_files, key=lambda file: file.file_path)]
+    fact, files = repr(columns).encode(), []
+    for task in scan.plan_files():
+        place = _place(scan.io, task.file, label)
+        deletes = sorted(task.delete_files, key=lambda file: file.file_path)
+        own = partial(_columns, scan, task.file, label, place.label)
+        gone = [_place(scan.io, file, label) for file in deletes]
+        files.append(LakeFile(place, fact, own, gone, task.file.file_path))
+    return answered(label, lambda: lake_table(label, schema, files))
 
 
 def _place(files: Any, file: Any, label: str) -> Place:
@@ -82,27 +77,25 @@ def _place(files: Any, file: Any, label: str) -> Place:
     return place
 
 
-def _part(scan: Any, task: Any, numbers: list[int], snapshot: FileSet) -> DataFile:
-    """Columns by their numbers, of a table whose columns may have been renamed, added and left out."""
+def _columns(
+    scan: Any, file: Any, label: str, name: str, there: pa.Schema
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """By their numbers, of a table whose columns may have been renamed, added and left out."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    place = snapshot.places[numbers[0]]
-    there = schema_of(snapshot, numbers[0])
-    known = _numbered(there, scan.table_metadata.name_mapping(), snapshot.label)
-    by_partition = _partition(scan.table_metadata.specs()[task.file.spec_id], task.file)
-    inside, constant = {}, {}
+    known = _numbered(there, scan.table_metadata.name_mapping(), label)
+    by_partition = _partition(scan.table_metadata.specs()[file.spec_id], file)
+    inside, constants = {}, {}
     for column in scan.projection().fields:
         default = getattr(column, "initial_default", None)
         if column.field_id in known:
             inside[column.name] = known[column.field_id]
         elif column.field_id in by_partition or default is not None:
             kind = schema_to_pyarrow(column.field_type, include_field_ids=False)
-            constant[column.name] = pa.scalar(by_partition.get(column.field_id, default), kind)
+            constants[column.name] = pa.scalar(by_partition.get(column.field_id, default), kind)
         elif column.required:
-            what = f"lacks column {column.name!r}, which may not be null"
-            raise InputError(f"{snapshot.label}: {place.label} {what}")
-    part = Part(numbers[0], there.names, inside, constant)
-    return DataFile(part, there, numbers[1:], task.file.file_path)
+            raise InputError(f"{label}: {name} lacks column {column.name!r}, which may not be null")
+    return inside, constants
 
 
 def _numbered(there: pa.Schema, mapping: Any, label: str) -> dict[int, str]:

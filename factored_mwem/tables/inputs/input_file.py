@@ -133,13 +133,6 @@ def nameless(folder: Path | None, suffix: str) -> int:
     return handle
 
 
-def write_whole(handle: int, data: Any) -> None:
-    """Write all bytes of `data`, whatever the system takes at a time."""
-    view = memoryview(data).cast("B")
-    while view:
-        view = view[os.write(handle, view) :]
-
-
 def full(what: str, folder: Path | None, why: str | None) -> Busy:
     """What to raise where such a file cannot be made or written."""
     where = folder or tempfile.gettempdir()

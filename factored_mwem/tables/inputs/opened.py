@@ -18,8 +18,10 @@ from factored_mwem.tables.inputs.places import Place
 from factored_mwem.tables.inputs.table import Table
 from factored_mwem.tables.inputs.text_form import Reading
 
+TableOf = Callable[[PrivateFile], Table]
 
-class Part(NamedTuple):
+
+class FileLayout(NamedTuple):
     """How a file holds its share of a table."""
 
     number: int
@@ -67,7 +69,7 @@ class FileSet:
             yield fact, self.open(number).stream()
 
     def rows(
-        self, part: Part, schema: pa.Schema, columns: Sequence[str], table_of: Callable[[PrivateFile], Table]
+        self, part: FileLayout, schema: pa.Schema, columns: Sequence[str], table_of: TableOf
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a file as those of the table with this schema."""
         file = self.open(part.number)
@@ -111,7 +113,7 @@ def open_places(places: Sequence[Place], reading: Reading) -> Table:
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for number, place in enumerate(places):
             by_folder = {key: pa.scalar(value, pa.string()) for key, value in place.partitions}
-            part = Part(number, names, {name: name for name in names}, by_folder)
+            part = FileLayout(number, names, {name: name for name in names}, by_folder)
             yield from files.rows(part, schema, columns, partial(_table_of, place, reading))
 
     return Table(schema, first.text, read, first.form, files, () if first.text else tuple(keys))

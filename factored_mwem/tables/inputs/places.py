@@ -72,20 +72,20 @@ def places_of(source: str | Path | Sequence[str | Path]) -> list[Place]:
     count twice, and a person have more of them than was said.
     """
     if not isinstance(source, str | Path):
-        found = [place for part in source for place in places_of(part)]
+        places = [place for part in source for place in places_of(part)]
     elif isinstance(source, str) and is_uri(source) and not source.lower().startswith("file://"):
-        found = list(_remote(source))
+        places = list(_remote(source))
     else:
         path = place_of(source)[1] if isinstance(source, str) and is_uri(source) else str(source)
-        found = list(_local(path))
+        places = list(_local(path))
     seen = set[Any]()
-    for place in found:
+    for place in places:
         check_known(place.label, place.label)
         which = _identity(place)
         if which in seen:
             raise InputError(f"{place.label} is given twice; its rows would count twice")
         seen.add(which)
-    return found
+    return places
 
 
 def _identity(place: Place) -> Any:

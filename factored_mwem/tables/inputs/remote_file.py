@@ -52,7 +52,7 @@ def answered(label: str, ask: Callable[[], T]) -> T:
     quote what should not be read (a signed address, a key).
     """
 
-    def refusal(error: Exception) -> Exception:
+    def refusal(error: BaseException) -> Exception:
         if isinstance(error, PermissionError):
             return PermissionError()
         if isinstance(error, FileNotFoundError):
@@ -73,13 +73,13 @@ class _StoreStream(ByteStream):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._asked(lambda: self._file.seek(offset, whence))
+        return self._answered(lambda: self._file.seek(offset, whence))
 
     def tell(self) -> int:
         return self._file.tell()
 
     def read(self, size: int = -1) -> bytes:
-        return self._asked(lambda: self._file.read(size if size >= 0 else None))
+        return self._answered(lambda: self._file.read(size if size >= 0 else None))
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _answered(self, ask: Callable[[], T]) -> T:
         return unquoted(ask, lambda _: OSError("the store does not answer"))

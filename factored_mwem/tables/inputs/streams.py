@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.files.files import write_whole
 from factored_mwem.tables.inputs.arrow_input import MAX_BATCH_ROWS, is_of, reason, sound_batches, unquoted
-from factored_mwem.tables.inputs.input_file import InputFile, full, nameless, write_whole
+from factored_mwem.tables.inputs.input_file import InputFile, full, nameless
 
 FAILED = "its library stopped with an error; run it there to see which"
 """Of a query: the library's own message may quote a row."""

@@ -19,16 +19,16 @@ SAMPLE = 2**12
 """Values that tell whether a column's repeat."""
 
 
-def output_of(given: str | Path) -> Destination:
-    """Where rows go: a folder of parts, where `given` ends in a slash or is a folder, else a file. Raises
+def output_of(path: str | Path) -> Destination:
+    """Where rows go: a folder of parts, where `path` ends in a slash or is a folder, else a file. Raises
     InputError if its suffix names no known format, or its scheme no place that can be reached from here.
     """
-    place = folder_of(given)
+    place = folder_of(path)
     if place is not None:
         import pyarrow.parquet  # noqa: F401 - now, while nothing is spent: it may not fit into memory
 
         return Folder(place)
-    target = target_of(given)
+    target = target_of(path)
     check_format(target)
     return target
 

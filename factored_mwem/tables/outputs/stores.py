@@ -1,8 +1,8 @@
 """Stores: outputs beyond the local disk. A file is made whole on this disk (TMPDIR), then sent: a run that
 fails halfway leaves no half of it under its name.
 
-What a store cannot do is not promised: it has no name that one writer alone can take, so of two jobs with
-the same -o the later one wins, and the other is told at its end.
+A store cannot reserve a name for one writer. So of two jobs with the same -o the later one wins, and the
+other learns at its end that its file was replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 
 from factored_mwem.errors import Busy, FmwemError, InputError
 from factored_mwem.files.crashpoints import reach
-from factored_mwem.files.files import IfExists, sha256
+from factored_mwem.files.files import IfExists, sha256, taken
 
 APPEAR_WHOLE = ("s3", "gcs", "abfs")
 """Object stores: nothing is under a name until all has arrived. Elsewhere a file is sent, and renamed."""
@@ -30,7 +30,7 @@ BLOCK = 1 << 20
 
 
 @contextlib.contextmanager
-def _asked(what: str, *, late: bool = False) -> Iterator[None]:
+def _in_words(what: str, *, late: bool = False) -> Iterator[None]:
     """Turn a store's refusals into a line. `late`: noise may have been paid for; it may succeed again."""
     try:
         yield
@@ -78,7 +78,7 @@ class _Stored:
         return StoredFile(f"{self._text.rstrip('/').rpartition('/')[0]}/{name}", self._system, path)
 
     def _type(self, *, late: bool = False) -> Any:
-        with _asked(f"cannot reach {self}", late=late):
+        with _in_words(f"cannot reach {self}", late=late):
             return self._system.get_file_info(self._path).type
 
 
@@ -101,15 +101,12 @@ class StoredFile(_Stored):
         if kind == FileType.Directory:
             raise InputError(f"{self} is a folder; name a file, or end it in / for a folder of parts")
         if kind != FileType.NotFound and exists is IfExists.REFUSE:
-            raise self._taken()
+            raise taken(self)
         probe = self._temporary()
-        with _asked(f"cannot write {self}"):
+        with _in_words(f"cannot write {self}"):
             with self._system.open_output_stream(probe) as stream:
                 stream.write(b"?")
             self._system.delete_file(probe)
-
-    def _taken(self, more: str = "") -> InputError:
-        return InputError(f"{self} exists{more}; use --overwrite or another -o")
 
     def _temporary(self) -> str:
         path = PurePosixPath(self._path)
@@ -121,19 +118,19 @@ class StoredFile(_Stored):
     ) -> Iterator[Path]:
         """See `files.replacing`."""
         with tempfile.TemporaryDirectory(prefix="fmwem-") as folder:
-            made = Path(folder, self.name)
-            yield made
+            local = Path(folder, self.name)
+            yield local
             reach("before rename")
             if exists is not IfExists.REPLACE and self.there():
                 if exists is IfExists.REFUSE:
-                    raise self._taken()
-                if self.sha256() != sha256(made):
-                    raise self._taken(" and is not what this run would write")
+                    raise taken(self)
+                if self.sha256() != sha256(local):
+                    raise taken(self, " and is not what this run would write")
                 return
             if exists is IfExists.REPLACE:
                 before()
             try:
-                self._send(made)
+                self._send(local)
                 if exists is not IfExists.REPLACE:
                     before()
                 reach("after rename")
@@ -142,14 +139,13 @@ class StoredFile(_Stored):
                     self.remove()
                 raise
 
-    def _send(self, made: Path) -> None:
+    def _send(self, local: Path) -> None:
         whole = self._system.type_name in APPEAR_WHOLE
         path = self._path if whole else self._temporary()
-        with _asked(f"cannot write {self}", late=True):
+        with _in_words(f"cannot write {self}", late=True):
             try:
-                pafs.copy_files(
-                    str(made), path, source_filesystem=LocalFileSystem(), destination_filesystem=self._system
-                )
+                systems = {"source_filesystem": LocalFileSystem(), "destination_filesystem": self._system}
+                pafs.copy_files(str(local), path, **systems)
                 if not whole:
                     self._system.move(path, self._path)
             except BaseException:
@@ -157,17 +153,20 @@ class StoredFile(_Stored):
                     self._system.delete_file(path)
                 raise
             info = self._system.get_file_info(self._path)
-            if info.size != made.stat().st_size:
+            if info.size != local.stat().st_size:
                 raise OSError("another size than was sent")
-        self._written = info, sha256(made)
+        self._written = info, sha256(local)
 
     def read(self) -> bytes:
-        with _asked(f"cannot read {self}", late=True), self._system.open_input_stream(self._path) as stream:
+        with (
+            _in_words(f"cannot read {self}", late=True),
+            self._system.open_input_stream(self._path) as stream,
+        ):
             return stream.read()
 
     def sha256(self) -> str:
         """Fetched, unless the store says that the file is as it was when this process sent it."""
-        with _asked(f"cannot read {self}", late=True):
+        with _in_words(f"cannot read {self}", late=True):
             if self._written and self._written[0] == self._system.get_file_info(self._path):
                 return self._written[1]
             digest = hashlib.sha256()
@@ -178,7 +177,7 @@ class StoredFile(_Stored):
 
     def remove(self) -> None:
         if self.there():
-            with _asked(f"cannot remove {self}", late=True):
+            with _in_words(f"cannot remove {self}", late=True):
                 self._system.delete_file(self._path)
 
     def sweep(self) -> None:
@@ -192,7 +191,7 @@ class StoredPlace(_Stored):
         return StoredFile(f"{self._text}{name}", self._system, f"{self._path}/{name}")
 
     def names(self) -> list[str]:
-        with _asked(f"cannot reach {self}"):
+        with _in_words(f"cannot reach {self}"):
             infos = self._system.get_file_info(FileSelector(self._path, allow_not_found=True))
         return sorted(info.base_name for info in infos if info.path.rstrip("/") != self._path)
 
@@ -201,17 +200,17 @@ class StoredPlace(_Stored):
             raise InputError(f"{self} is a file; name a folder")
         if "/" not in self._path.strip("/") and self._system.type_name in APPEAR_WHOLE:
             raise InputError(f"{self} is all of a bucket; name a folder in it")
-        made = self.make()  # elsewhere than in an object store a folder must be there to be written into
+        is_new = self.make()  # elsewhere than in an object store a folder must be there to be written into
         try:
             self.within("part").check(IfExists.REPLACE)
         finally:
-            if made:
+            if is_new:
                 self.remove()
 
     def make(self) -> bool:
         if self._system.type_name in APPEAR_WHOLE or self._type() == FileType.Directory:
             return False
-        with _asked(f"cannot make {self}"):
+        with _in_words(f"cannot make {self}"):
             self._system.create_dir(self._path, recursive=False)
         return True
 

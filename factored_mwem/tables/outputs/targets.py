@@ -1,5 +1,5 @@
 """Targets: where an output goes, a local file or a key in a store, or a folder of Parquet files that together
-are one table: whole or not at all, and never over what is there unless told so.
+are one table. Files appear whole or not at all, and replace nothing unless that is asked for.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LocalFile:
 
     @property
     def key(self) -> str:
-        """What is the same for two names of one file, as far as can be told."""
+        """One text for all names of one file, links too, as far as can be known."""
         return os.path.realpath(self.path)
 
     def beside(self, name: str) -> LocalFile:
@@ -81,7 +81,8 @@ class LocalFile:
 
     def remove(self) -> None:
         """Remove it, if it is there."""
-        files.remove(self.path)
+        with files.in_words(self.path):
+            self.path.unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Remove what killed writers left beside it, as far as that is known."""
@@ -109,6 +110,7 @@ class LocalPlace:
 
     def beside(self, name: str) -> LocalFile:
         """A file of the folder that it is in."""
+        # the parent of "x/.." is not "x"
         return LocalFile(self.path.parent / name if self.path.name == self.name else self.path / ".." / name)
 
     def within(self, name: str) -> LocalFile:
@@ -190,10 +192,10 @@ class Folder:
         be replaced; or where nothing can be written into it.
         """
         self.place.check()
-        found = [name for name in self.place.names() if not name.startswith((".", "_"))]
-        if exists is IfExists.REFUSE and found:
+        visible = [name for name in self.place.names() if not name.startswith((".", "_"))]
+        if exists is IfExists.REFUSE and visible:
             raise InputError(f"{self} is not empty; use --overwrite or another -o")
-        foreign = next((name for name in found if not _PART.fullmatch(name)), None)
+        foreign = next((name for name in visible if not _PART.fullmatch(name)), None)
         if foreign is not None:
             what = "which a reader would take for rows"
             raise InputError(f"{self} holds {foreign!r}, {what}; choose another -o")
@@ -216,37 +218,36 @@ class Folder:
             self.file(name).sweep()
 
 
-def target_of(given: Any) -> Target:
+def target_of(place: Any) -> Target:
     """The file that a path or a URI names, or a target itself. Raises InputError if the URI's scheme is
     unknown, or what it needs is not installed.
     """
-    if not isinstance(given, str | Path):
-        return given
-    if not is_uri(given):
-        return LocalFile(Path(given))
-    system, path = place_of(str(given))
+    if not isinstance(place, str | Path):
+        return place
+    if not is_uri(place):
+        return LocalFile(Path(place))
+    system, path = place_of(str(place))
     if system.type_name == "local":
         return LocalFile(Path(path))
     from factored_mwem.tables.outputs.stores import StoredFile
 
-    return StoredFile(shown(str(given)), system, path)
+    return StoredFile(shown(str(place)), system, path)
 
 
-def folder_of(given: str | Path) -> LocalPlace | StoredPlace | None:
-    """The folder that `given` names, by a slash at its end or because it is one on this disk; else None."""
-    text = str(given)
-    if is_uri(given):
-        if not shown(text).endswith("/"):
-            return None
-        system, path = place_of(text)
-        if system.type_name == "local":
-            return LocalPlace(Path(path))
-        from factored_mwem.tables.outputs.stores import StoredPlace
+def folder_of(place: str | Path) -> LocalPlace | StoredPlace | None:
+    """The folder that `place` names, by a slash at its end or because it is one on this disk; else None."""
+    text = str(place)
+    if not is_uri(place):
+        is_folder = text.endswith(("/", os.sep)) or os.path.isdir(text)
+        return LocalPlace(Path(text)) if is_folder else None
+    if not shown(text).endswith("/"):
+        return None
+    system, path = place_of(text)
+    if system.type_name == "local":
+        return LocalPlace(Path(path))
+    from factored_mwem.tables.outputs.stores import StoredPlace
 
-        return StoredPlace(shown(text), system, path.rstrip("/"))
-    if text.endswith(("/", os.sep)) or os.path.isdir(text):
-        return LocalPlace(Path(text))
-    return None
+    return StoredPlace(shown(text), system, path.rstrip("/"))
 
 
 def write_text(target: Target, text: str, exists: IfExists = IfExists.REFUSE) -> None:
