@@ -30,7 +30,7 @@ from factored_mwem.workload.projection import (
     QUADRATIC,
     Hashed,
     Listed,
-    Stack,
+    Projection,
 )
 
 log = logging.getLogger("factored_mwem")
@@ -198,7 +198,7 @@ def make_sketch(request: SketchRequest, run: Run) -> Sketch:
     spent = request.spending.begin(run, hash=entropy.hex())
     pinned = bytes.fromhex(spent.pinned["hash"])
     universe: Hashed | Listed = request.listed or Hashed(pinned[:HASH_KEY_BYTES])
-    projection = Stack.of(
+    projection = Projection.of(
         request.size, request.blocks, request.independence, universe.bits, pinned[HASH_KEY_BYTES:]
     )
     source = request.bounded()

@@ -33,8 +33,7 @@ from factored_mwem.workload.projection import (
     Hashed,
     Listed,
     Projection,
-    Stack,
-    StackReader,
+    ProjectionReader,
 )
 
 log = logging.getLogger("factored_mwem")
@@ -100,11 +99,11 @@ class Sketch:
 
     column: str
     universe: Hashed | Listed
-    projection: Stack
+    projection: Projection
     noisy: np.ndarray = field(repr=False)
     scale: NoiseScale
     statement: Statement = field(repr=False)
-    _reader: StackReader | None = field(default=None, init=False, repr=False)
+    _reader: ProjectionReader | None = field(default=None, init=False, repr=False)
 
     @property
     def squares(self) -> float:
@@ -190,13 +189,12 @@ def content_of(sketch: Sketch) -> bytes:
         "hash_key": universe.key.hex() if isinstance(universe, Hashed) else None,
         "keys": list(universe.keys) if isinstance(universe, Listed) else None,
         "size": sketch.projection.size,
-        "blocks": len(sketch.projection.parts),
+        "blocks": sketch.projection.blocks,
         "scale": sketch.scale.value,
         "composition": sketch.scale.composition,
         "statement": sketch.statement.model_dump(mode="json"),
     }
-    words = np.concatenate([part.coefficients.ravel() for part in sketch.projection.parts])
-    return packed(header, {"noisy": sketch.noisy, "coefficients": words})
+    return packed(header, {"noisy": sketch.noisy, "coefficients": sketch.projection.coefficients.ravel()})
 
 
 def load(path: Path) -> Sketch:
@@ -229,8 +227,7 @@ def _put_together(header: dict[str, Any], read: Read) -> Sketch:
     if type(blocks) is not int or not 1 <= blocks <= MAX_BLOCKS or size % blocks or len(words) % (2 * blocks):
         raise ValueError("blocks that do not fit")
     universe = _universe(header)
-    parts = np.split(words.reshape(-1, 2), blocks)
-    projection = Stack([Projection(part, size // blocks, universe.bits) for part in parts])
+    projection = Projection(words.reshape(blocks, -1, 2), size, universe.bits)
     scale = NoiseScale(float(header["scale"]), Composition(header["composition"]))
     if not MIN_SCALE <= scale.value <= MAX_SCALE:
         raise ValueError("noise of no scale")
