@@ -202,9 +202,10 @@ def test_a_projection_of_blocks_is_its_entries(blocks: int, independence: int) -
     assert stacked.reader(values).sums(keys).tolist() == (entries @ values).tolist()
 
 
-@pytest.mark.parametrize(
-    ("blocks", "size", "independence"), [(0, 8, 4), (3, 8, 4), (16, 8, 4), (2, 2**24, 100)]
-)
+UNFIT = [(0, 8, 4), (3, 8, 4), (16, 8, 4), (2, 2**24, 100)]
+
+
+@pytest.mark.parametrize(("blocks", "size", "independence"), UNFIT)
 def test_blocks_are_equal_and_not_too_much_work(blocks: int, size: int, independence: int) -> None:
     with pytest.raises(ValueError, match="not a projection"):
         Projection(np.zeros((blocks, independence, 2), dtype=np.uint64), size, 8)
