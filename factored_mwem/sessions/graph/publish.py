@@ -16,7 +16,7 @@ from factored_mwem.files.files import IfExists, read_text
 from factored_mwem.ledger.run import Booking
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Output, Statement
-from factored_mwem.sessions.graph.release import make_graph, spending_of
+from factored_mwem.sessions.graph.release import make_graph
 from factored_mwem.sessions.graph.request import GraphRequest
 from factored_mwem.sessions.graph.result import GraphRelease
 from factored_mwem.tables.outputs.formats import check_format, write_batches
@@ -44,7 +44,7 @@ def publish_graph(
         if target is not None:
             check_format(target)
     place = Publication(files, exists, booking)
-    with spending_of(request).booked(booking) as run:
+    with request.spending.booked(booking) as run:
         if (before := place.reused(run)) is not None:
             return PublishedGraph(before, reused=True)
         with place.of(run):
