@@ -52,7 +52,8 @@ class WeightedConstruction:
 
     def __init__(self, total: float, alpha: float, surprise: float) -> None:
         """`total`: n, a public number of records; `alpha`: the level, in records, for which steps are made;
-        `surprise`: in nats, log |X| of a uniform start. Raises InputError unless both numbers are positive.
+        `surprise`: in nats, log |X| of a uniform start, else the most that a table's relative entropy to the
+        start may be. Raises InputError unless both numbers are positive.
         """
         if not (0 < total < math.inf and 0 < alpha < math.inf):
             raise InputError(f"multiplicative weights need alpha={alpha:g} and n={total:g} to be positive")
