@@ -17,7 +17,7 @@ from factored_mwem.model.forest import Forest
 
 
 class BootstrapErrors(Protocol):
-    """BootstrapErrors that the model's answers would have: what a bootstrap knows."""
+    """What a bootstrap knows of the errors of the model's answers."""
 
     def errors(self, terms: QueryTerms, population: bool) -> np.ndarray:
         """float64[replicate, query]: a replicate's answer less what was true where it came from."""

@@ -28,8 +28,8 @@ class MarginalReader:
     def __init__(
         self, tree: CliqueTree, layout: TreeArrays, beliefs: Beliefs, variables: Iterable[int]
     ) -> None:
-        self.tree, self.layout, self.asked = tree, layout, frozenset(int(v) for v in variables)
-        self._finest_shared = _finest_shared(tree, self.asked)
+        self.tree, self.layout, self.readable = tree, layout, frozenset(int(v) for v in variables)
+        self._finest_shared = _finest_shared(tree, self.readable)
         self.variables = sorted({int(v) for v in self._finest_shared[self._finest_shared >= 0]})
         self._separator = tree.separators
         self._next_clique = _next_cliques(tree, self.variables)

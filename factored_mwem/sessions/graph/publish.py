@@ -48,17 +48,17 @@ def publish_graph(
         if (before := place.reused(run)) is not None:
             return PublishedGraph(before, reused=True)
         with place.of(run):
-            made = make_graph(request, run)
+            graph = make_graph(request, run)
             place.replacing()
-            edges, output = made.to_arrow(), files.data
+            edges, output = graph.to_arrow(), files.data
             assert output is not None
             if files.weights is not None:
-                _write(place, files.weights, made.pairs_to_arrow())
+                _write(place, files.weights, graph.pairs_to_arrow())
             if files.answers is not None:
-                _write(place, files.answers, answers_table(made, cuts))
+                _write(place, files.answers, answers_table(graph, cuts))
             digest = _write(place, output, edges)
             statement = place.record(
-                made.statement, Output(file=output.name, rows=edges.num_rows, sha256=digest)
+                graph.statement, Output(file=output.name, rows=edges.num_rows, sha256=digest)
             )
         return PublishedGraph(statement, reused=False, resumed=run.resumed)
 

@@ -25,16 +25,16 @@ from factored_mwem.errors import InputError
 MAX_NUMBERS = 2**22
 """Of all tables that the median mechanism keeps, together."""
 Query = TypeVar("Query")
-Asked = TypeVar("Asked", contravariant=True)
+QueryKind = TypeVar("QueryKind", contravariant=True)
 
 
-class Construction(Protocol[Asked]):
+class Construction(Protocol[QueryKind]):
     """A hypothesis D^t, updated in place; what a query is, each kind of construction says."""
 
-    def answer(self, query: Asked) -> float:
+    def answer(self, query: QueryKind) -> float:
         """q(D^t), in records."""
 
-    def update(self, query: Asked, value: float) -> None:
+    def update(self, query: QueryKind, value: float) -> None:
         """D^{t+1}. Of `value`, records, only the side of q(D^t) counts: below it, or not."""
 
     def bound(self, alpha: float) -> float:

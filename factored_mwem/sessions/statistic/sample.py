@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
 from fractions import Fraction
 from typing import Any, Literal, Unpack
@@ -118,9 +118,8 @@ def sample_and_aggregate(
         return Aggregated(value, grid.step, spent.statement(known, value=value.tolist(), step=grid.step))
 
 
-def _check(
-    function: Any, bounds: Sequence[str] | dict[str, tuple[float, float]], how: Blocks, policy: Terms
-) -> None:
+def _check(function: Any, bounds: Any, how: Blocks, policy: Terms) -> None:
+    """Raises InputError for what is wrong by public facts."""
     if not callable(function):
         raise InputError(f"function={shown(function)}: must be a function of a block of rows")
     if not isinstance(bounds, dict) or not bounds:
@@ -128,13 +127,13 @@ def _check(
     for name, ends in bounds.items():
         if not isinstance(ends, tuple | list) or len(ends) != 2:
             raise InputError(f"bounds of column {name!r} must be a lower and an upper one, such as (0, 120)")
-    if isinstance(how.count, bool) or not isinstance(how.count, int) or not 1 <= how.count <= 2**20:
+    if type(how.count) is not int or not 1 <= how.count <= 2**20:
         raise InputError(
             f"blocks={shown(how.count)}: must be a number from 1 to 2^20; 100 is a common choice"
         )
     if how.by not in ("average", "center"):
         raise InputError(f"by={shown(how.by)}: must be average or center")
-    if isinstance(how.dimensions, bool) or not isinstance(how.dimensions, int) or how.dimensions < 1:
+    if type(how.dimensions) is not int or how.dimensions < 1:
         raise InputError(f"dimensions={shown(how.dimensions)}: must be 1 or more")
     if how.by == "center" and how.dimensions != 1:
         raise InputError("by='center' gives one number; use by='average' for several")

@@ -103,7 +103,7 @@ class QueryRequest(BaseModel):
 
     @classmethod
     @abstractmethod
-    def parse(cls, given: Any) -> Self:
+    def parse(cls, value: Any) -> Self:
         """What the flag asks for with this text, or number. Raises InputError if it makes no sense."""
 
     @property
