@@ -40,13 +40,13 @@ def release_graph(
     >>> import numpy as np
     >>> from factored_mwem import release_graph
     >>> ring = np.array([[i, (i + 1) % 12] for i in range(12)])
-    >>> made = release_graph(ring, 12, epsilon=2.0)
-    >>> made.to_arrow().column_names, made.cut([0, 1, 2]).pairs
+    >>> synthetic = release_graph(ring, 12, epsilon=2.0)
+    >>> synthetic.to_arrow().column_names, synthetic.cut([0, 1, 2]).pairs
     (['from', 'to'], 27)
     """
     choices: dict[str, Any] = dict(options)
     booking = Booking.of(choices)
-    request = GraphRequest.of(edges, vertices, policy, **choices)
+    request = GraphRequest.of(edges, vertices, policy, many=False, **choices)
     return request.spending.made(booking, partial(make_graph, request))
 
 

@@ -40,14 +40,11 @@ SHARED = (
 
 
 class GraphOptions(BookedTerms, total=False):
-    """The other options of a graph, all of them public. `many`: there may be too many vertices for all pairs
-    of them to be noised.
-    """
+    """The other options of a graph, all of them public."""
 
     columns: Sequence[str] | None
     method: Method | None
     seed: int | None
-    many: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -61,15 +58,21 @@ class GraphRequest(PrivateTable):
 
     @classmethod
     def of(
-        cls, edges: Any, vertices: Any, policy: Terms | None = None, **options: Unpack[GraphOptions]
+        cls,
+        edges: Any,
+        vertices: Any,
+        policy: Terms | None = None,
+        *,
+        many: bool = False,
+        **options: Unpack[GraphOptions],
     ) -> GraphRequest:
         """Raises InputError or ResourceError for what cannot be done, before anything is spent. Reads names
         and types alone. Without a method: spectral. Pure by default, for one noisy vector costs less that
-        way; every line of a file is a record.
+        way; every line of a file is a record. `many`: there may be too many vertices for all pairs.
         """
         choices: dict[str, Any] = dict(options)
-        columns, many = choices.pop("columns", None), choices.pop("many", False)
-        method, seed = choices.pop("method", None), choices.pop("seed", None)
+        columns, seed = choices.pop("columns", None), choices.pop("seed", None)
+        method = choices.pop("method", None)
         method = SPECTRAL if method is None else method
         terms = Terms.given(policy, choices, delta=0.0, records="lines")
         for name in ("decimal", "date_format", "time_zone", "missing"):

@@ -169,8 +169,8 @@ def sketch(table: Any, column: str, policy: Terms | None = None, **options: Unpa
     >>> import pyarrow as pa
     >>> from factored_mwem import sketch
     >>> visits = pa.table({"url": ["/home"] * 900 + ["/jobs"] * 80 + [f"/page/{i}" for i in range(20)]})
-    >>> made = sketch(visits, "url", epsilon=1.0)
-    >>> answer = made.answer(["/home", "/jobs"])
+    >>> pages = sketch(visits, "url", epsilon=1.0)
+    >>> answer = pages.answer(["/home", "/jobs"])
     >>> abs(answer.estimate - 980) < 8 * answer.stderr
     True
     """

@@ -146,7 +146,7 @@ class QueryRequest(BaseModel):
 Kind = TypeVar("Kind", bound=QueryRequest)
 
 
-def made(kind: type[Kind], **fields: Any) -> Kind:
+def request_of(kind: type[Kind], **fields: Any) -> Kind:
     """The request; raises InputError in one line if a value does not fit."""
     try:
         return kind(**fields)

@@ -18,7 +18,7 @@ from factored_mwem.workload.queries.base import (
     Names,
     QueryRequest,
     Span,
-    made,
+    request_of,
     shown,
     split_spec,
 )
@@ -48,7 +48,7 @@ class CubeRequest(QueryRequest):
                 f"--cube {shown(text)}: the order is a number from 1 to {len(names)}; for example "
                 f"{shown(example)}"
             )
-        return made(cls, attributes=names, order=int(what) if what else None, weight=weight)
+        return request_of(cls, attributes=names, order=int(what) if what else None, weight=weight)
 
     @property
     def names(self) -> Clique:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import QueryRequest, Span, made, shown, weight_of
+from factored_mwem.workload.queries.base import QueryRequest, Span, request_of, shown, weight_of
 from factored_mwem.workload.queries.cuboids import Cuboids
 
 WEIGHT = 10.0
@@ -40,7 +40,7 @@ class LabelRequest(QueryRequest):
         if not name.strip() or (at and not weight.strip()):
             raise InputError(f"--label {shown(text)}: name a column, with a weight if wanted: income@10")
         factor = weight_of(weight, f"--label {shown(text)}", shown(f"{name}@2")) if at else WEIGHT
-        return made(cls, column=name.strip(), weight=factor)
+        return request_of(cls, column=name.strip(), weight=factor)
 
     @property
     def names(self) -> Clique:

@@ -14,7 +14,7 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import QueryRequest, Span, made
+from factored_mwem.workload.queries.base import QueryRequest, Span, request_of
 
 SIGNS = np.array([1, -1], dtype=np.int8)
 
@@ -35,7 +35,7 @@ class ParitiesRequest(QueryRequest):
         """The order K."""
         if not 1 <= order <= 20:
             raise InputError(f"--parities {order}: a parity is over 1 to 20 attributes")
-        return made(cls, order=order, weight=weight)
+        return request_of(cls, order=order, weight=weight)
 
     def breadth(self, attributes: int) -> tuple[int, int, int]:
         return 1, attributes, min(self.order, attributes)

@@ -18,7 +18,7 @@ from factored_mwem.workload.queries.base import (
     Names,
     QueryRequest,
     Span,
-    made,
+    request_of,
     shown,
     split_spec,
 )
@@ -48,13 +48,15 @@ class RangesRequest(QueryRequest):
         """`age:1000`, `age,hours-per-week:2000`, `age:all`, `age:prefix`, each with `@WEIGHT` if wanted."""
         names, what, weight = split_spec(text, cls.option)
         if what in ("all", "prefix"):
-            return made(cls, attributes=names, which="all" if what == "all" else "prefix", weight=weight)
+            return request_of(
+                cls, attributes=names, which="all" if what == "all" else "prefix", weight=weight
+            )
         if not what.isascii() or not what.isdigit() or len(what) > 9 or not 1 <= int(what) <= MAX_BOXES:
             raise InputError(
                 f"--ranges {shown(text)}: say how many, 1 to {MAX_BOXES:,}, or all, or prefix; for example "
                 f"{shown(','.join(names))}:1000"
             )
-        return made(cls, attributes=names, count=int(what), weight=weight)
+        return request_of(cls, attributes=names, count=int(what), weight=weight)
 
     @property
     def names(self) -> Clique:
