@@ -45,10 +45,10 @@ class Answer:
     >>> import pyarrow as pa
     >>> from factored_mwem import release
     >>> people = pa.table({"sex": ["F", "M"] * 500, "smokes": [0, 0, 1, 0] * 250})
-    >>> made = release(people, 2, domain={"fields": [
+    >>> synthetic = release(people, 2, domain={"fields": [
     ...     {"name": "sex", "categories": ["F", "M"], "constraints": {"required": True}},
     ...     {"name": "smokes", "type": "integer", "categories": [0, 1], "constraints": {"required": True}}]})
-    >>> answer = made.answer("share where smokes = 1 by sex")
+    >>> answer = synthetic.answer("share where smokes = 1 by sex")
     >>> answer.columns, answer.labels, answer.basis
     (('sex',), (('F',), ('M',)), 'measured')
     >>> bool(answer.low[0] < answer.estimate[0] < answer.high[0])

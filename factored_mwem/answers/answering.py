@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,50 +54,57 @@ class Answering:
         """
         parsed = parse(query) if isinstance(query, str) else query
         if isinstance(parsed, Difference):
-            answers = [self._difference(parsed, population)]
+            answers = [self._sums(self._sides(parsed), population)]
         else:
-            answers = [self._one(part, population) for part in resolve(parsed, self.domain)]
+            parts = resolve(parsed, self.domain)
+            answers = [
+                (self._quantile if p.kind == "quantile" else self._sums)([p], population) for p in parts
+            ]
         return joined(written(parsed), answers)
 
-    def _one(self, asked: Resolved, population: bool) -> Answer:
-        basis = self._basis([asked], population)
-        spread = self._spread(basis, asked.terms, population)
-        if asked.kind == "quantile":
-            assert asked.column is not None
-            figures: Sequence[np.ndarray] = list(quantiles(asked, basis.values, spread))
-            if (type_ := self.domain[asked.column].type) in ("date", "datetime"):
-                figures = in_dates(figures, type_)
-            return self._about(asked, basis, population, figures)
-        values, sums = computed(asked, basis.values)
-        figures = list(self._interval(asked, values, spread(sums)))
-        return self._about(asked, basis, population, figures, (*asked.notes, *rough(asked, basis)))
-
-    def _difference(self, asked: Difference, population: bool) -> Answer:
-        sides = [resolve(side, self.domain) for side in (asked.first, asked.second)]
+    def _sides(self, query: Difference) -> list[Resolved]:
+        sides = [resolve(side, self.domain) for side in (query.first, query.second)]
         if any(len(side) != 1 or side[0].kind == "quantile" for side in sides):
             raise InputError("`minus` stands between two counts, shares or means")
-        one, other = sides[0][0], sides[1][0]
+        (one,), (other,) = sides
         if one.kind != other.kind or one.columns != other.columns:
             raise InputError("`minus` stands between two answers of one kind, by the same columns")
-        basis, both = self._basis([one, other], population), together([one.terms, other.terms])
-        values, sums = computed(one, basis.values)
-        less, theirs = computed(other, basis.values, one.terms.count)
-        sums = Sums(
-            np.concatenate([sums.rows, theirs.rows], axis=1),
-            np.concatenate([sums.factors, -theirs.factors], axis=1),
-        )
-        errors = self._spread(basis, both, population)(sums)
-        unsure = [*rough(one, basis), *rough(other, basis, one.terms.count)]
-        notes = tuple(dict.fromkeys([*one.notes, *other.notes, *unsure]))
-        figures = list(self._interval(None, values - less, errors))
-        return self._about(one, basis, population, figures, notes)
+        return [one, other]
 
-    def _basis(self, asked: Sequence[Resolved], population: bool) -> Basis:
+    def _quantile(self, sides: Sequence[Resolved], population: bool) -> Answer:
+        (resolved,) = sides
+        assert resolved.column is not None
+        basis = self._basis(sides, population)
+        spread = self._spread(basis, resolved.terms, population)
+        figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread))
+        if (type_ := self.domain[resolved.column].type) in ("date", "datetime"):
+            figures = in_dates(figures, type_)
+        return self._about(resolved, basis, population, figures, resolved.notes)
+
+    def _sums(self, sides: Sequence[Resolved], population: bool) -> Answer:
+        """What a count, share or mean comes to, less what a second one does where there are two."""
+        basis, terms = self._basis(sides, population), together([side.terms for side in sides])
+        first, second = sides[0].terms.count, sides[1:]
+        values, sums = computed(sides[0], basis.values)
+        for other in second:
+            less, theirs = computed(other, basis.values, first)
+            values = values - less
+            sums = Sums(
+                np.concatenate([sums.rows, theirs.rows], axis=1),
+                np.concatenate([sums.factors, -theirs.factors], axis=1),
+            )
+        unsure = [note for i, side in enumerate(sides) for note in rough(side, basis, i * first)]
+        notes = dict.fromkeys([*(note for side in sides for note in side.notes), *unsure])
+        errors = self._spread(basis, terms, population)(sums)
+        figures = self._interval(None if second else sides[0], values, errors)
+        return self._about(sides[0], basis, population, list(figures), notes)
+
+    def _basis(self, sides: Sequence[Resolved], population: bool) -> Basis:
         """Noisy answers alone where they fix all terms, together or one set by itself; else the model."""
-        both = together([each.terms for each in asked])
-        if all(each.exact for each in asked):
+        both = together([each.terms for each in sides])
+        if all(each.exact for each in sides):
             joint = least_squares(self.noisy, both)
-            parts = [joint] if joint else [least_squares(self.noisy, each.terms) for each in asked]
+            parts = [joint] if joint else [least_squares(self.noisy, each.terms) for each in sides]
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
                 return MeasuredBasis(known)
@@ -107,26 +113,25 @@ class Answering:
 
     def _spread(self, basis: Basis, terms: QueryTerms, population: bool) -> Callable[[Sums], ErrorMoments]:
         """What gives the errors of sums; those of sampling included, where asked for."""
-        return (
-            partial(self._with_sampling, basis, terms)
-            if population and basis.basis == "measured"
-            else basis.spread
-        )
+        if not population or basis.basis == "model":
+            return basis.spread
 
-    def _with_sampling(self, basis: Basis, terms: QueryTerms, sums: Sums) -> ErrorMoments:
-        bias, noise, kurtosis = basis.spread(sums)
-        whole = noise + sampling_variance(self.noisy, self.model, terms, sums)
-        share = np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0)
-        return ErrorMoments(bias, whole, kurtosis * share**2)
+        def with_sampling(sums: Sums) -> ErrorMoments:
+            bias, noise, kurtosis = basis.spread(sums)
+            whole = noise + sampling_variance(self.noisy, self.model, terms, sums)
+            share = np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0)
+            return ErrorMoments(bias, whole, kurtosis * share**2)
 
-    def _interval(self, asked: Resolved | None, values: np.ndarray, errors: ErrorMoments) -> np.ndarray:
+        return with_sampling
+
+    def _interval(self, resolved: Resolved | None, values: np.ndarray, errors: ErrorMoments) -> np.ndarray:
         """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1."""
         half, middle = half_width(errors), values - errors.bias
         low, high = middle - half, middle + half
         least, most = -np.inf, np.inf
-        if asked is not None and asked.kind == "count":
+        if resolved is not None and resolved.kind == "count":
             least, most = 0.0, np.inf if self.noisy.total is None else self.noisy.total
-        elif asked is not None and asked.proportion:
+        elif resolved is not None and resolved.proportion:
             least, most = 0.0, 1.0
         return np.stack(
             [values, np.sqrt(errors.variance), np.clip(low, least, most), np.clip(high, least, most)]
@@ -134,29 +139,29 @@ class Answering:
 
     def _about(
         self,
-        asked: Resolved,
+        resolved: Resolved,
         basis: Basis,
         population: bool,
-        found: Sequence[np.ndarray],
-        notes: tuple[str, ...] | None = None,
+        figures: Sequence[np.ndarray],
+        notes: Iterable[str],
     ) -> Answer:
-        remarks = list(asked.notes if notes is None else notes)
+        remarks = list(notes)
         if isinstance(basis, ModelBasis) and basis.errors is None:
             remarks.append(UNSURE)
         if basis.basis == "measured" and not self.noisy.gaussian:
             remarks.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:
             remarks.append(NARROW)
-        estimate, stderr, low, high = found
-        of = (asked.columns, tuple(asked.groups), estimate, stderr, low, high)
+        estimate, stderr, low, high = figures
+        of = (resolved.columns, tuple(resolved.groups), estimate, stderr, low, high)
         return Answer("", *of, basis.basis, population, tuple(remarks))
 
 
-def rough(asked: Resolved, basis: Basis, first: int = 0) -> list[str]:
+def rough(resolved: Resolved, basis: Basis, first: int = 0) -> list[str]:
     """A note where ratios are to records that are hardly more than their noise."""
-    if asked.kind != "ratio":
+    if resolved.kind != "ratio":
         return []
-    below = first + np.arange(len(asked.groups)) + len(asked.groups)
+    below = first + np.arange(len(resolved.groups)) + len(resolved.groups)
     errors = basis.spread(Sums(below[:, None], np.ones((len(below), 1))))
     return [ROUGH] if (basis.values[below] < SURE * np.sqrt(errors.variance)).any() else []
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 import numpy as np
 
@@ -34,24 +33,12 @@ the model 40 steps do, where answers are many and noise is small.
 """
 
 
-class ComponentFit(Protocol):
-    """A component that can be fitted anew, and made from what a fit found."""
-
-    parameters: int
-    """How many numbers a fit finds."""
-
-    def fit(self, noisy: Mapping[int, np.ndarray], total: float) -> np.ndarray:
-        """float64[parameters]: fitted to `noisy: float64[cells]` in records, by the measurement's number."""
-
-    def component(self, theta: np.ndarray) -> Component:
-        """The component that `theta: float[parameters]` stands for, calibrated."""
-
-
 class TreeComponentFit:
     """A component of a clique tree: log-linear in what was measured inside it.
 
     A fit begins as a release does, from the noisy single attributes, and ends where it does; one that would
-    take too long begins from the release's own model and makes a few steps.
+    take too long begins from the release's own model and makes a few steps. `parameters`: how many numbers a
+    fit finds.
     """
 
     def __init__(
@@ -73,6 +60,7 @@ class TreeComponentFit:
         self._steps = MAX_FINAL_STEPS if self.cold else max(affordable, FEWEST)
 
     def fit(self, noisy: Mapping[int, np.ndarray], total: float) -> np.ndarray:
+        """float64[parameters]: fitted to `noisy: float64[cells]` in records, by the measurement's number."""
         begin = self._begin(noisy) if self.cold else [np.zeros(self.parameters)]
         theta = np.concatenate([np.zeros(0), *begin])
         if len(self._measured) < 2 and not len(self._ruled):
@@ -109,6 +97,7 @@ class TreeComponentFit:
         return beliefs
 
     def component(self, theta: np.ndarray) -> Component:
+        """The component that `theta: float[parameters]` stands for, calibrated."""
         if not self.parameters:
             return self._part  # nothing was measured in it: nothing can come out otherwise
         return self._part.with_beliefs(self._beliefs(theta.astype(np.float64)), self._layout)
@@ -153,14 +142,7 @@ class DenseComponentFit:
         if before:
             error = estimate_total(before)[1]
             estimates.append((records + float(rng.normal(0.0, error)), error**2))
-        precision = math.fsum(1 / variance for _, variance in estimates)
-        if not precision:
-            return records
-        return max(1.0, math.fsum(mean / variance for mean, variance in estimates) / precision)
-
-    def fit(self, noisy: Mapping[int, np.ndarray], total: float) -> np.ndarray:
-        """float64[cells]: fitted to the residuals `noisy[0]`."""
-        return self._fitted(noisy[0], total)
+        return _weighted_mean(estimates) if estimates else records
 
     def _fitted(self, noisy: np.ndarray, total: float) -> np.ndarray:
         measured = Residuals(self._measured.order, self._measured.weights, noisy, self._measured.scale)
@@ -172,6 +154,7 @@ class DenseComponentFit:
             return np.maximum(np.log(table), LEAST)
 
     def component(self, theta: np.ndarray) -> Component:
+        """The component that `theta: float[parameters]` stands for."""
         cells = np.exp(theta.astype(np.float64) - theta.max())
         if self._allowed is not None:
             cells *= self._allowed
@@ -190,7 +173,7 @@ class BootstrapFits:
                 "replicates; make the release with engine tree"
             )
         self._evidence, model = evidence, evidence.model
-        self.parts: list[ComponentFit] = []
+        self.parts: list[TreeComponentFit | DenseComponentFit] = []
         if evidence.residuals:
             self.parts.append(DenseComponentFit(evidence))
             return
@@ -207,34 +190,27 @@ class BootstrapFits:
     def of(self, table: BootstrapTable, rng: Generator) -> tuple[float, list[np.ndarray]]:
         """(records, float64[parameters] of each component): as `table` would be measured and fitted."""
         evidence = self._evidence
-        if evidence.residuals:
-            (part,) = self.parts
-            assert isinstance(part, DenseComponentFit)
-            return part.remeasured(table, rng)
+        if self.parts and isinstance(self.parts[0], DenseComponentFit):
+            return self.parts[0].remeasured(table, rng)
         noisy: dict[int, np.ndarray] = {}
         for i, expected in self._expected.items():
             m = evidence.measurements[i]
             noise = simulated_noise(rng, m.scale, len(m.noisy))
             noisy[i] = table.counts(m.positions, expected, expected) + noise
         total = table.records if evidence.public_total else self._total(noisy, table.records, rng)
-        return total, [part.fit(noisy, total) for part in self.parts]
+        return total, [part.fit(noisy, total) for part in self.parts if isinstance(part, TreeComponentFit)]
 
     def _total(self, noisy: Mapping[int, np.ndarray], records: float, rng: Generator) -> float:
         """The number of records as the release estimated it: from a count of them all, and from the single
         attributes measured before anything else (mechanisms/tree.py).
         """
-        evidence, first = self._evidence, itertools.takewhile(self._single, sorted(noisy))
-        estimates = [
-            (float(noisy[i].sum()), len(noisy[i]) * evidence.measurements[i].stddev ** 2) for i in first
-        ]
+        evidence, measured = self._evidence, self._evidence.measurements
+        first = itertools.takewhile(lambda i: len(measured[i].positions) == 1, sorted(noisy))
+        estimates = [(float(noisy[i].sum()), len(noisy[i]) * measured[i].stddev ** 2) for i in first]
         if evidence.counted is not None:
             noise = simulated_noise(rng, evidence.counted, 1)
             estimates.append((records + float(noise[0]), evidence.counted.stddev**2))
-        precision = math.fsum(1 / variance for _, variance in estimates)
-        return max(1.0, math.fsum(mean / variance for mean, variance in estimates) / precision)
-
-    def _single(self, number: int) -> bool:
-        return len(self._evidence.measurements[number].positions) == 1
+        return _weighted_mean(estimates)
 
     def components(self, thetas: list[np.ndarray]) -> Iterator[Component]:
         """The components that `thetas: float[parameters]` of each stand for."""
@@ -246,6 +222,12 @@ class BootstrapFits:
         with ThreadPoolExecutor(max_workers=2) as pool:
             cells = pool.map(lambda theta: part.component(theta).beliefs.cliques.astype(np.float32), thetas)
             return np.stack(list(cells))
+
+
+def _weighted_mean(estimates: Sequence[tuple[float, float]]) -> float:
+    """Records, at least 1: the mean of (estimate, variance) pairs, each weighted by its precision."""
+    precision = math.fsum(1 / variance for _, variance in estimates)
+    return max(1.0, math.fsum(mean / variance for mean, variance in estimates) / precision)
 
 
 def _within(part: Component, view: tuple[int, ...]) -> bool:

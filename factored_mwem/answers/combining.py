@@ -45,8 +45,8 @@ def combine(estimates: Any, variances: Any, *, level: float = 0.95) -> Combined:
     ((m + 1) b))^2 (his section 2), and at least 1.
 
     >>> from factored_mwem import combine
-    >>> made = combine([10.2, 9.6, 10.0, 10.9], [0.1, 0.1, 0.1, 0.1])
-    >>> round(float(made.estimate), 3), round(float(made.stderr), 3)
+    >>> mean = combine([10.2, 9.6, 10.0, 10.9], [0.1, 0.1, 0.1, 0.1])
+    >>> round(float(mean.estimate), 3), round(float(mean.stderr), 3)
     (10.175, 0.519)
     """
     q, u = np.asarray(estimates, dtype=np.float64), np.asarray(variances, dtype=np.float64)

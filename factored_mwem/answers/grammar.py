@@ -25,8 +25,8 @@ signs, need quotes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 from factored_mwem.answers.query import (
     Between,
@@ -68,7 +68,10 @@ class Token(NamedTuple):
 
     text: str
     quoted: bool
-    at: int
+
+
+END = Token("", False)
+T = TypeVar("T")
 
 
 def parse(text: str) -> Query:
@@ -84,19 +87,13 @@ def _tokens(text: str) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            what = (
-                "a quote that is not closed"
-                if text[at:].lstrip()[:1] in ("'", '"')
-                else "a sign unknown here"
-            )
+            open_quote = text[at:].lstrip()[:1] in ("'", '"')
+            what = "a quote that is not closed" if open_quote else "a sign unknown here"
             raise InputError(f"{what} in the query, at {shown(text[at:].strip()[:20])}")
-        quoted = match["quoted"]
-        inner = (
-            re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted[1:-1], flags=re.DOTALL)
-            if quoted
-            else ""
-        )
-        tokens.append(Token(inner if quoted else match[0].strip(), bool(quoted), match.start()))
+        word = match[0].strip()
+        if quoted := match["quoted"]:
+            word = re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted[1:-1], flags=re.DOTALL)
+        tokens.append(Token(word, bool(quoted)))
         at = match.end()
         if len(tokens) > MAX_TOKENS:
             raise InputError(f"a query of more than {MAX_TOKENS:,} words is too long")
@@ -107,21 +104,25 @@ class _Reader:
     """Reads tokens from left to right."""
 
     def __init__(self, text: str) -> None:
-        self.tokens, self.at = _tokens(text), 0
+        self.tokens = _tokens(text)
+        self.at = 0
+
+    @property
+    def sign(self) -> str:
+        """The next token where it is not in quotes; empty at the end."""
+        token = self.tokens[self.at] if self.at < len(self.tokens) else END
+        return "" if token.quoted else token.text
 
     def query(self) -> Query:
         first = self.single()
-        if self.takes("minus"):
-            query: Query = Difference(first, self.single())
-        else:
-            query = first
+        query: Query = Difference(first, self.single()) if self.takes("minus") else first
         if self.at < len(self.tokens):
             raise self.unexpected("the end of the query, `where`, `by` or `minus`")
         return query
 
     def single(self) -> Single:
-        kind = self.tokens[self.at].text if self.at < len(self.tokens) else ""
-        if kind not in KINDS or self.tokens[self.at].quoted:
+        kind = self.sign
+        if kind not in KINDS:
             raise self.unexpected(f"one of {', '.join(KINDS)}")
         self.at += 1
         if kind == "marginal":
@@ -135,25 +136,23 @@ class _Reader:
         if kind == "mean":
             return Mean(self.column(), self.conditions("where"), self.by())
         at = 0.5 if kind == "median" else self.number()
-        column = self.column()
-        return Quantile(column, at, self.conditions("where"), self.by())
+        return Quantile(self.column(), at, self.conditions("where"), self.by())
 
     def conditions(self, word: str) -> Where:
-        if not self.takes(word):
-            return ()
-        conditions = [self.condition()]
-        while self.takes("and"):
-            conditions.append(self.condition())
-        return tuple(conditions)
+        return tuple(self.listed(self.condition, "and")) if self.takes(word) else ()
 
     def by(self) -> tuple[str, ...]:
         return self.columns() if self.takes("by") else ()
 
     def columns(self) -> tuple[str, ...]:
-        columns = [self.column()]
-        while self.takes(","):
-            columns.append(self.column())
-        return tuple(columns)
+        return tuple(self.listed(self.column, ","))
+
+    def listed(self, read: Callable[[], T], between: str) -> list[T]:
+        """One or more of what `read` reads."""
+        items = [read()]
+        while self.takes(between):
+            items.append(read())
+        return items
 
     def condition(self) -> Condition:
         column = self.column()
@@ -166,19 +165,17 @@ class _Reader:
             self.must("missing")
             return Missing(column, negated)
         negated = self.takes("not")
-        if negated or (self.at < len(self.tokens) and self.is_word("in")):
+        if negated or self.sign == "in":
             self.must("in")
             self.must("(")
-            values = [self.value()]
-            while self.takes(","):
-                values.append(self.value())
+            values = self.listed(self.value, ",")
             self.must(")")
             return OneOf(column, tuple(values), negated)
-        sign = self.tokens[self.at].text if self.at < len(self.tokens) else ""
-        if sign not in _COMPARISONS or self.tokens[self.at].quoted:
+        if self.sign not in _COMPARISONS:
             raise self.unexpected("a comparison (= != < <= > >=), `between`, `in` or `is missing`")
+        comparison = _COMPARISONS[self.sign]
         self.at += 1
-        return Compare(column, _COMPARISONS[sign], self.value())
+        return Compare(column, comparison, self.value())
 
     def column(self) -> str:
         return self.name("a column").text
@@ -202,15 +199,9 @@ class _Reader:
         self.at += 1
         return token
 
-    def is_word(self, word: str) -> bool:
-        return (
-            self.at < len(self.tokens)
-            and self.tokens[self.at].text == word
-            and not self.tokens[self.at].quoted
-        )
-
     def takes(self, word: str) -> bool:
-        present = self.is_word(word)
+        """Whether the next token is this word of the grammar, which is then read."""
+        present = self.sign == word
         self.at += present
         return present
 

@@ -17,7 +17,7 @@ from factored_mwem.model.forest import Forest
 
 
 class BootstrapErrors(Protocol):
-    """BootstrapErrors that the model's answers would have: what a bootstrap knows."""
+    """What a bootstrap knows of the errors of the model's answers."""
 
     def errors(self, terms: QueryTerms, population: bool) -> np.ndarray:
         """float64[replicate, query]: a replicate's answer less what was true where it came from."""
@@ -124,14 +124,14 @@ Z = 1.959963984540054
 """A standard normal lies within this of 0 with probability 0.95."""
 
 
-def computed(asked: Resolved, values: np.ndarray, first: int = 0) -> tuple[np.ndarray, Sums]:
+def computed(resolved: Resolved, values: np.ndarray, first: int = 0) -> tuple[np.ndarray, Sums]:
     """(float64[group]: what a query asks, the sums of terms whose errors are its errors, to first order).
 
     Of a ratio r of a to b these are (a - r b) / b: the delta method. `first`: the number of its first term.
     """
-    groups = len(asked.groups)
+    groups = len(resolved.groups)
     i = first + np.arange(groups)
-    if asked.kind == "count":
+    if resolved.kind == "count":
         return values[i], Sums(i[:, None], np.ones((groups, 1)))
     above, below = values[i], values[i + groups]
     below = np.where(below > 0, below, np.nan)
@@ -167,25 +167,25 @@ class Steps:
         return code, float(low + inside * (high - low))
 
 
-def quantiles(asked: Resolved, values: np.ndarray, spread: Callable[[Sums], ErrorMoments]) -> np.ndarray:
+def quantiles(resolved: Resolved, values: np.ndarray, spread: Callable[[Sums], ErrorMoments]) -> np.ndarray:
     """float64[4, group]: (estimate, stderr, low, high) in the unit of a column's cuts; low and high are where
     the distribution reaches `at` less and plus the error of the share up to there (Woodruff 1952).
     """
-    assert asked.places is not None
-    groups, each = len(asked.groups), len(asked.places) + 1
+    assert resolved.places is not None
+    groups, each = len(resolved.groups), len(resolved.places) + 1
     table = values.reshape(groups, each)
     whole, below = np.arange(groups) * each, np.where(table[:, 0] > 0, table[:, 0], np.nan)
-    steps = [Steps(row[1:] / max(row[0], 1e-9), asked.places, asked.step) for row in table]
-    reached = np.array([step.at(asked.at)[0] for step in steps])
+    steps = [Steps(row[1:] / max(row[0], 1e-9), resolved.places, resolved.step) for row in table]
+    reached = np.array([step.at(resolved.at)[0] for step in steps])
     shares = np.array([step.upto[code] for step, code in zip(steps, reached, strict=True)])
     rows = np.stack([whole + 1 + reached, whole], axis=1)
     errors = spread(Sums(rows, np.stack([1 / below, -shares / below], axis=1)))
     half, figures = half_width(errors), np.full((4, groups), np.nan)
     for g, step in enumerate(steps):
         if not np.isnan(below[g]):
-            figures[0, g] = step.at(asked.at)[1]
+            figures[0, g] = step.at(resolved.at)[1]
         if np.isfinite(half[g]):
-            low, high = (asked.at + errors.bias[g] + sign * half[g] for sign in (-1, 1))
+            low, high = (resolved.at + errors.bias[g] + sign * half[g] for sign in (-1, 1))
             figures[2, g], figures[3, g] = (step.at(min(max(at, 0.0), 1.0))[1] for at in (low, high))
             figures[1, g] = (figures[3, g] - figures[2, g]) / (2 * Z)
     return figures

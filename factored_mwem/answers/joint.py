@@ -101,12 +101,12 @@ class Joint:
             tables.append(self._passed(step, beliefs, tables))
         return tables[-1].reshape(len(beliefs), *self.shape)
 
-    def _passed(self, step: JointStep, beliefs: np.ndarray, made: Sequence[np.ndarray]) -> np.ndarray:
+    def _passed(self, step: JointStep, beliefs: np.ndarray, messages: Sequence[np.ndarray]) -> np.ndarray:
         """float64[copy, separator's cells, cells beyond]: given the separator, or at the root joint."""
         copies, none = len(beliefs), np.zeros(step.reduced, dtype=np.int64)
         clique = CliqueMap(step.start, step.head, step.tail)
         *first, (sender, at) = step.senders or ((-1, none),)
-        message = made[sender] if sender >= 0 else np.ones((copies, 1, 1))
+        message = messages[sender] if sender >= 0 else np.ones((copies, 1, 1))
         if not first:
             left = np.zeros((copies, step.rows, message.shape[2]))
             passed(beliefs, clique, message, at, step.row, left)
@@ -114,8 +114,8 @@ class Joint:
             table = np.zeros((copies, step.reduced, 1))
             summed(beliefs, clique, table[:, :, 0])
             for sent, each in first:
-                wider = np.zeros((copies, step.reduced, table.shape[2] * made[sent].shape[2]))
-                joined(table, made[sent], each, np.arange(step.reduced), wider)
+                wider = np.zeros((copies, step.reduced, table.shape[2] * messages[sent].shape[2]))
+                joined(table, messages[sent], each, np.arange(step.reduced), wider)
                 table = wider
             left = np.zeros((copies, step.rows, table.shape[2] * message.shape[2]))
             joined(table, message, at, step.row, left)

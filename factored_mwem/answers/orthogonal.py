@@ -64,7 +64,7 @@ class Contribution:
                 gain *= 2 if codes == 2 else codes**2
         return gain
 
-    def asked(self, tables: np.ndarray) -> np.ndarray:
+    def answers(self, tables: np.ndarray) -> np.ndarray:
         """float64[k, ...]: A g, what it asks of `tables: float64[k, codes, ...]`."""
         for j in reversed(range(len(self.questions))):
             q = self.questions[j]
@@ -171,7 +171,7 @@ class Orthogonal(Linear):
         tables = self._weighed(tables)
         attributes = self.noisy.levels.attribute[list(self.view)].tolist()
         for part in self.parts:
-            weights = part.asked(tables) / (part.variance * part.summed)
+            weights = part.answers(tables) / (part.variance * part.summed)
             axes = tuple(attributes[j] for j in part.axes)
             yield Influence(part.source, axes, weights, part.summed, part.variance)
         yield from self.of_sums(self.beside, tables.reshape(len(rows), -1).sum(axis=1))

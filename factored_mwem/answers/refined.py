@@ -149,29 +149,31 @@ class Refined(Linear):
 
 def refined(noisy: Noisy, terms: QueryTerms, about: Sequence[int]) -> Refined | None:
     """Queries by all that was measured about their attributes; None if too much, or not enough."""
-    used = {a: {noisy.variable(i, a) for i in about} - {None} for a in terms.support}
-    for apart in (_but_the_finest, _unfixing, _none):
-        atoms = []
-        for a, weights in zip(terms.support, terms.weights, strict=True):
-            variables = sorted(v for v in used[a] if v is not None)
-            kinds = [noisy.levels.groups[v] for v in apart(noisy.levels, variables, weights)]
-            kinds.append(np.unique(weights, axis=1, return_inverse=True)[1].ravel())
-            atoms.append(np.unique(np.stack(kinds), axis=1, return_inverse=True)[1].ravel())
+    levels, choices, kinds = noisy.levels, [], []
+    for a, weights in zip(terms.support, terms.weights, strict=True):
+        used = {v for i in about if (v := noisy.variable(i, a)) is not None}
+        choices.append(_kept_apart(levels, sorted(used), weights))
+        kinds.append(np.unique(weights, axis=1, return_inverse=True)[1].ravel())
+    for apart in zip(*choices, strict=True):
+        atoms = [
+            _classes([*(levels.groups[v] for v in own), kind]) for own, kind in zip(apart, kinds, strict=True)
+        ]
         if math.prod(int(of.max()) + 1 for of in atoms) <= MAX_ATOMS:
             solution = Refined(noisy, terms, atoms, about)
             return solution if solution.unbiased else None
     return None
 
 
-def _but_the_finest(levels: Levels, variables: list[int], weights: np.ndarray) -> list[int]:
-    """The levels whose groups are kept apart, so that nothing is lost by adding the finest one up to them."""
-    return variables[1:] if variables and fixes(levels, variables[0], weights) else variables
+def _kept_apart(levels: Levels, variables: list[int], weights: np.ndarray) -> Iterator[list[int]]:
+    """The levels of an attribute whose groups are kept apart, from the best choice to the cheapest: all but a
+    finest one that fixes the queries, which loses nothing when it is added up to the others; those that are
+    too coarse for the queries, for of the others little is lost; none.
+    """
+    yield variables[1:] if variables and fixes(levels, variables[0], weights) else variables
+    yield [v for v in variables if not fixes(levels, v, weights)]
+    yield []
 
 
-def _unfixing(levels: Levels, variables: list[int], weights: np.ndarray) -> list[int]:
-    """Those that are too coarse for the queries: of the others little is lost."""
-    return [v for v in variables if not fixes(levels, v, weights)]
-
-
-def _none(levels: Levels, variables: list[int], weights: np.ndarray) -> list[int]:
-    return []
+def _classes(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """int64[code]: codes with the same of all `labels: int64[code]` are one class."""
+    return np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel()

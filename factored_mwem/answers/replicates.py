@@ -65,22 +65,25 @@ class Bootstrap:
         total, thetas = self._fits.of(table, rng)
         return table, total, [theta.astype(np.float32) for theta in thetas]
 
-    def all(self, told: Callable[[int], None] = lambda _: None) -> Drawn:
-        """All of them, by two threads; `told(done)` is called after each."""
+    def all(self, report: Callable[[int], None] = lambda _: None) -> Drawn:
+        """All of them, by two threads; `report(done)` is called after each."""
         replicates = []
         with ThreadPoolExecutor(max_workers=2) as pool:
             for replicate in pool.map(self.one, range(self._count)):
                 replicates.append(replicate)
-                told(len(replicates))
+                report(len(replicates))
         return drawn_of(self._seed, replicates)
 
 
-def drawn_of(seed: int, made: Sequence[tuple[BootstrapTable, float, list[np.ndarray]]]) -> Drawn:
+def drawn_of(seed: int, replicates: Sequence[tuple[BootstrapTable, float, list[np.ndarray]]]) -> Drawn:
     """What is kept of replicates as `Bootstrap.one` makes them."""
-    thetas, codes = [replicate[2] for replicate in made], [replicate[0].codes for replicate in made]
+    thetas, codes = (
+        [replicate[2] for replicate in replicates],
+        [replicate[0].codes for replicate in replicates],
+    )
     return Drawn(
         seed,
-        np.array([replicate[1] for replicate in made]),
+        np.array([replicate[1] for replicate in replicates]),
         [np.stack(each) for each in zip(*thetas, strict=True)],
         [np.stack(each) for each in zip(*codes, strict=True)],
     )

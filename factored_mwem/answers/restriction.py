@@ -23,13 +23,49 @@ TRUE, FALSE = ("true", "yes"), ("false", "no")
 @dataclass(slots=True)
 class _Limits:
     """Conditions on one column: from `low` to `high`, places among its values; each of `among`; none of
-    `never`. Values are codes of a column of listed values and of texts beside bins, else places.
+    `never`. `texts: bool[sentinel]`: whether they hold of each text beside the bins.
     """
 
+    texts: np.ndarray
     over: list[tuple[float, bool]] = field(default_factory=list)
     under: list[tuple[float, bool]] = field(default_factory=list)
     among: list[set[float]] = field(default_factory=list)
     never: set[float] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, attribute: Attribute, conditions: Sequence[Condition]) -> _Limits:
+        """Raises InputError for values that the column does not have, and where it has no order."""
+        limits = cls(np.ones(len(attribute.sentinels), dtype=bool))
+        for each in conditions:
+            if isinstance(each, Between):
+                limits.over.append((_ordered_place(attribute, each.low), True))
+                limits.under.append((_ordered_place(attribute, each.high), True))
+                limits.texts[:] = False
+            elif isinstance(each, Compare) and each.by not in ("=", "!="):
+                bounds = limits.over if each.by in (">", ">=") else limits.under
+                bounds.append((_ordered_place(attribute, each.value), "=" in each.by))
+                limits.texts[:] = False
+            else:
+                assert isinstance(each, OneOf | Compare)
+                values = each.values if isinstance(each, OneOf) else (each.value,)
+                negated = each.negated if isinstance(each, OneOf) else each.by == "!="
+                texts = np.array([text in values for text in attribute.sentinels], dtype=bool)
+                limits.texts &= texts != negated
+                places = {_place(attribute, v) for v in values if v not in attribute.sentinels}
+                if negated:
+                    limits.never |= places
+                else:
+                    limits.among.append(places)
+        return limits
+
+    def holds(self, value: float) -> bool:
+        """Whether one value meets the conditions."""
+        return (
+            all(value > bound or (closed and value == bound) for bound, closed in self.over)
+            and all(value < bound or (closed and value == bound) for bound, closed in self.under)
+            and all(value in values for values in self.among)
+            and value not in self.never
+        )
 
 
 def share_of_codes(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
@@ -46,53 +82,39 @@ def share_of_codes(attribute: Attribute, conditions: Sequence[Condition]) -> np.
             is_null = np.arange(attribute.size) == (-1 if null is None else null)
             shares *= is_null != each.negated
     if present:
-        shares *= _listed(attribute, present) if attribute.categorical else _binned(attribute, present)
-        if null is not None:
-            shares[null] = 0.0
+        limits = _Limits.of(attribute, present)
+        shares *= _listed(attribute, limits) if attribute.categorical else _binned(attribute, limits)
     return shares
 
 
-def _listed(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
-    """float64[code]: 0 or 1 for each listed value."""
-    shares = np.ones(attribute.size)
-    for each in conditions:
-        shares *= _holds(attribute, each)
+def _listed(attribute: Attribute, limits: _Limits) -> np.ndarray:
+    """float64[code]: 0 or 1 for each listed value; 0 for what is missing."""
+    shares = np.zeros(attribute.size)
+    shares[: len(attribute.values)] = [limits.holds(place) for place in _places(attribute)]
     return shares
 
 
-def _holds(attribute: Attribute, condition: Condition) -> np.ndarray:
-    """bool[code], for a column of listed values."""
-    held = np.zeros(attribute.size, dtype=bool)
-    if isinstance(condition, OneOf) or (isinstance(condition, Compare) and condition.by in ("=", "!=")):
-        values = condition.values if isinstance(condition, OneOf) else (condition.value,)
-        held[[listed_code(attribute, value) for value in values]] = True
-        negated = condition.negated if isinstance(condition, OneOf) else condition.by == "!="
-        return ~held if negated else held
-    ranks = _ranks(attribute)
-    assert isinstance(condition, Compare | Between)
-    if isinstance(condition, Between):
-        low, high = (_rank(attribute, ranks, value) for value in (condition.low, condition.high))
-        held[: len(ranks)] = (ranks >= low) & (ranks <= high)
-        return held
-    place = _rank(attribute, ranks, condition.value)
-    compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[condition.by]
-    held[: len(ranks)] = compare(ranks, place)
-    return held
+def _places(attribute: Attribute) -> list[float]:
+    """Of the listed values: of texts and truth values their codes, else where numbers and dates lie."""
+    if attribute.type in ("string", "boolean"):
+        return list(range(len(attribute.values)))
+    return attribute.units.tolist()
 
 
-def _ranks(attribute: Attribute) -> np.ndarray:
-    """Of each listed value, in its order."""
-    if not placed(attribute).any():
+def _place(attribute: Attribute, value: Value) -> float:
+    """Of a value that a column may have or not."""
+    if attribute.categorical:
+        return _places(attribute)[listed_code(attribute, value)]
+    return place_of(attribute, value)
+
+
+def _ordered_place(attribute: Attribute, value: Value) -> float:
+    """Of a value with which those of a column are compared."""
+    if attribute.categorical and not placed(attribute).any():
         raise InputError(
             f"the values of {shortened(attribute.name)!r} have no order; ask for some of them with `in (...)`"
         )
-    if attribute.type in ("string", "boolean"):
-        return np.arange(len(attribute.values))
-    return attribute.units
-
-
-def _rank(attribute: Attribute, ranks: np.ndarray, value: Value) -> float:
-    if attribute.type in ("string", "boolean"):
+    if attribute.categorical and attribute.type in ("string", "boolean"):
         return listed_code(attribute, value)
     return place_of(attribute, value)
 
@@ -162,63 +184,23 @@ def step_of(attribute: Attribute) -> float | None:
     return float(STEPS.get(attribute.resolution or "", 1))
 
 
-def _binned(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
+def _binned(attribute: Attribute, limits: _Limits) -> np.ndarray:
     """float64[code] of a column with bins and special values: the share of each one's values."""
-    limits, texts = _Limits(), np.ones(len(attribute.sentinels))
-    for each in conditions:
-        texts *= _take(attribute, limits, each)
     low, high = intervals(attribute)
     shares = np.zeros(attribute.size)
     for code in attribute.special_codes.tolist():
-        shares[code] = _point(limits, float(low[code]))
+        shares[code] = limits.holds(float(low[code]))
     for code in attribute.bin_codes.tolist():
         shares[code] = _share_of_bin(attribute, limits, float(low[code]), float(high[code]))
     begin = len(attribute.cuts) - 1 + len(attribute.specials)
-    shares[begin : begin + len(texts)] = texts
+    shares[begin : begin + len(limits.texts)] = limits.texts
     return shares
-
-
-def _take(attribute: Attribute, limits: _Limits, condition: Condition) -> np.ndarray:
-    """Note a condition; float64[sentinel]: whether it holds of each text beside the bins."""
-    texts = np.zeros(len(attribute.sentinels))
-    if isinstance(condition, Between):
-        limits.over.append((place_of(attribute, condition.low), True))
-        limits.under.append((place_of(attribute, condition.high), True))
-        return texts
-    if isinstance(condition, Compare) and condition.by not in ("=", "!="):
-        bounds = limits.over if condition.by in (">", ">=") else limits.under
-        bounds.append((place_of(attribute, condition.value), "=" in condition.by))
-        return texts
-    assert isinstance(condition, OneOf | Compare)
-    values = condition.values if isinstance(condition, OneOf) else (condition.value,)
-    negated = condition.negated if isinstance(condition, OneOf) else condition.by == "!="
-    places: set[float] = set()
-    for value in values:
-        if isinstance(value, str) and value in attribute.sentinels:
-            texts[attribute.sentinels.index(value)] = 1.0
-        else:
-            places.add(place_of(attribute, value))
-    if negated:
-        limits.never |= places
-        return 1.0 - texts
-    limits.among.append(places)
-    return texts
-
-
-def _point(limits: _Limits, value: float) -> bool:
-    """Whether one value meets the condition."""
-    return (
-        all(value > bound or (closed and value == bound) for bound, closed in limits.over)
-        and all(value < bound or (closed and value == bound) for bound, closed in limits.under)
-        and all(value in values for values in limits.among)
-        and value not in limits.never
-    )
 
 
 def _share_of_bin(attribute: Attribute, limits: _Limits, low: float, high: float) -> float:
     """The share of a bin's values from `low` to `high` that meet the condition."""
     if low == high:
-        return float(_point(limits, low))
+        return float(limits.holds(low))
     step = step_of(attribute)
     specials = attribute.specials[(attribute.specials >= low) & (attribute.specials <= high)].tolist()
     if step is None:
@@ -237,7 +219,7 @@ def _share_of_bin(attribute: Attribute, limits: _Limits, low: float, high: float
         kept = {
             rank
             for rank, value in ranks.inside(set.intersection(*limits.among)).items()
-            if _point(limits, value)
+            if limits.holds(value)
         }
     else:
         first, last = 0, ranks.last

@@ -12,6 +12,7 @@ import numpy as np
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.dense import FLOOR
+from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.forest import Component, Forest
 
 MAX_CELLS = 2**20
@@ -147,7 +148,7 @@ def _share(part: Component, weights: Mapping[int, np.ndarray]) -> np.ndarray:
         if child not in held and child not in messages:
             continue  # nothing beyond it is asked: its message is 1
         table = _weighed(part, child, held.get(child, []), weights, messages.pop(child, []))
-        at, cells = _index(part, child, separator), tree.levels.cells(separator)
+        at, cells = grid(tree.steps(child, separator)), tree.levels.cells(separator)
         mass = np.maximum(np.bincount(at, part.table(child), minlength=cells), FLOOR)
         sums = np.stack([np.bincount(at, row, minlength=cells) for row in table])
         messages.setdefault(parent, []).append((separator, sums / mass))
@@ -164,13 +165,7 @@ def _weighed(
     """float64[query, cell]: a clique's table times the weights and messages that come in."""
     table = part.table(clique)[None]
     for v in held:
-        table = table * weights[v][:, _index(part, clique, (v,))]
+        table = table * weights[v][:, grid(part.tree.steps(clique, (v,)))]
     for separator, message in messages:
-        table = table * message[:, _index(part, clique, separator)]
+        table = table * message[:, grid(part.tree.steps(clique, separator))]
     return table
-
-
-def _index(part: Component, clique: int, view: View) -> np.ndarray:
-    """int64[cell of the clique]: its cell of the view."""
-    head, tail = part.tree.index(clique, view)
-    return (head[:, None] + tail[None, :]).ravel()

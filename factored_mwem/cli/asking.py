@@ -90,7 +90,7 @@ def ask(
         alpha=alpha,
         beta=beta,
     )
-    if save and request.made is None:
+    if save and request.start is None:
         raise InputError(NOTHING_TO_SAVE)
     _check(queries, written, request.domain)
     place = Publication(files, IfExists(overwrite), settings.booking)

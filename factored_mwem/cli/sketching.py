@@ -54,7 +54,6 @@ def build(
     from factored_mwem.files.files import IfExists
     from factored_mwem.pipeline.publication import Publication
     from factored_mwem.sessions.sketch.build import SketchRequest, make_sketch
-    from factored_mwem.sessions.sketch.released import save
     from factored_mwem.tables.outputs.release_files import RecordFiles
     from factored_mwem.tables.outputs.targets import target_of
 
@@ -70,7 +69,7 @@ def build(
         reused = run.reusable(files)
         with place.of(run):
             made = make_sketch(request, run)
-            stated = place.put(target, lambda exists: save(made, target, exists), made.statement)
+            stated = place.put(target, lambda exists: made.save(target, exists=exists), made.statement)
     facts = {
         "output": str(target),
         "manifest": str(files.manifest),

@@ -18,7 +18,7 @@ from factored_mwem.mechanisms.result import Answered, Fitted, Total, first_total
 from factored_mwem.mechanisms.rounds import Progress, Report, Round, Schedule, rounds
 from factored_mwem.mechanisms.shares import initial_shares
 from factored_mwem.model.answers import ModelAnswers
-from factored_mwem.model.dense import SWEEPS, Asked, Factor, ProductModel, inside, sweep, update
+from factored_mwem.model.dense import SWEEPS, AnsweredQuestion, Factor, ProductModel, inside, sweep, update
 from factored_mwem.model.estimation import from_histogram
 from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.answers import PrivateAnswers
@@ -167,7 +167,7 @@ class QueryLearner:
         self._unasked = np.ones(len(queries), dtype=bool)
         first = [m for m in dense.measurements if m.positions]
         cuboid = partial(Cuboids, shape=dense.model.domain.shape)
-        self.measured: list[Asked] = [(cuboid((m.positions,)), 0, m) for m in first]
+        self.measured: list[AnsweredQuestion] = [(cuboid((m.positions,)), 0, m) for m in first]
         self._answered: list[Answered] = []
 
     def eligible(self, step: Round) -> Eligible:

@@ -128,10 +128,6 @@ class CliqueTree:
                     order.append(j)
         return CliqueTree(self.levels, tuple(self.cliques[k] for k in order), tuple(edges)), order
 
-    def split(self, clique: int) -> int:
-        """Where to cut a clique's axes: head and tail are both about the square root of its cells."""
-        return split([int(self.levels.sizes[v]) for v in self.cliques[clique]])
-
     def index(self, clique: int, view: View) -> tuple[np.ndarray, np.ndarray]:
         """(head, tail) of the map from the clique's cells to those of `view`."""
         return halves(self.steps(clique, view))
@@ -244,7 +240,7 @@ def lay_out(tree: CliqueTree, views: Sequence[View]) -> TreeArrays:
 
     starts = np.concatenate([[0], np.cumsum(tree.cells)]).astype(np.int64)
     shape = [[int(tree.levels.sizes[v]) for v in clique] for clique in tree.cliques]
-    heads = [int(np.prod(sizes[: tree.split(k)], dtype=np.int64)) for k, sizes in enumerate(shape)]
+    heads = [int(np.prod(sizes[: split(sizes)], dtype=np.int64)) for sizes in shape]
     cliques = np.array(
         [(starts[k], heads[k], tree.cells[k] // heads[k]) for k in range(len(heads))], dtype=np.int64
     )

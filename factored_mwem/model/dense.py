@@ -158,24 +158,26 @@ def update(factor: Factor, measurements: Sequence[Measurement], total: float, *,
     return Factor(factor.positions, factor.shape, weights / weights.sum())
 
 
-Asked = tuple[Questions, int, Measurement]
+AnsweredQuestion = tuple[Questions, int, Measurement]
 """A question, by its kind and its number there, and its noisy answers."""
 
 
-def inside(factor: Factor, asked: Sequence[Asked]) -> list[Asked]:
-    """Those of `asked` that are about attributes of a component alone."""
+def inside(factor: Factor, answered: Sequence[AnsweredQuestion]) -> list[AnsweredQuestion]:
+    """Those of `answered` that are about attributes of a component alone."""
     attributes = set(factor.positions)
-    return [each for each in asked if attributes.issuperset(each[0].positions(each[1]))]
+    return [each for each in answered if attributes.issuperset(each[0].positions(each[1]))]
 
 
-def sweep(factor: Factor, asked: Sequence[Asked], total: float, *, sweeps: int, guard: float) -> Factor:
-    """The component after `sweeps` over `asked`, all inside it, in their order; fewer once nothing moves. A
-    measurement takes no step where the model lies within `guard` standard deviations of it.
+def sweep(
+    factor: Factor, answered: Sequence[AnsweredQuestion], total: float, *, sweeps: int, guard: float
+) -> Factor:
+    """The component after `sweeps` over `answered`, all inside it, in their order; fewer once nothing moves.
+    A measurement takes no step where the model lies within `guard` standard deviations of it.
     """
     part = Factor(factor.positions, factor.shape, factor.weights.copy())
     for _ in range(sweeps):
         before = part.weights.copy()
-        for kind, number, measured in asked:
+        for kind, number, measured in answered:
             step(part, kind, number, measured.noisy, total, guard=guard * measured.stddev)
         if np.array_equal(before, part.weights):
             break

@@ -122,9 +122,9 @@ def dealing(rows: int, rng: np.random.Generator) -> Dealt:
     return dealt
 
 
-def _dealt_alone(table: Conditional, given: np.ndarray, luck: np.ndarray) -> np.ndarray:
+def _dealt_alone(table: Conditional, group: np.ndarray, luck: np.ndarray) -> np.ndarray:
     """int64[row]: a cell of each row's group, by its share, and by `luck: float64[row]`, in [0, 1), alone."""
-    first, last = table.first[given], table.first[given + 1] - 1
+    first, last = table.first[group], table.first[group + 1] - 1
     low, high = table.ends[first], table.ends[last + 1]
     at = np.searchsorted(table.ends, low + luck * (high - low), side="right") - 1
     # a group that has rows by a rounding alone may have no cell: any other stands in
@@ -155,11 +155,11 @@ def _steps(part: Component, given: View) -> list[Step]:
     return steps
 
 
-def _strides(levels: Levels, clique: Sequence[int], told: set[int]) -> list[tuple[int, int]]:
-    """The variables of a clique that are not in `told`, and what one code of each adds to its cell."""
+def _strides(levels: Levels, clique: Sequence[int], known: set[int]) -> list[tuple[int, int]]:
+    """The variables of a clique that are not in `known`, and what one code of each adds to its cell."""
     strides, stride = [], 1
     for v in reversed(clique):
-        strides += [(v, stride)] if v not in told else []
+        strides += [(v, stride)] if v not in known else []
         stride *= int(levels.sizes[v])
     return strides
 

@@ -94,9 +94,9 @@ class Component:
         It reads these beliefs, which must change no more, until another component of the same tree asks.
         """
         wanted, known = {int(v) for v in variables}, self._reader
-        if known is None or not wanted <= known.asked:
+        if known is None or not wanted <= known.readable:
             known = MarginalReader(
-                self.tree, self.layout, self.beliefs, wanted if known is None else wanted | known.asked
+                self.tree, self.layout, self.beliefs, wanted if known is None else wanted | known.readable
             )
         elif known.beliefs is not self.beliefs:
             known.refresh(self.beliefs)

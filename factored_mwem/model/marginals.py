@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from factored_mwem.domain.levels import View
+from factored_mwem.kernels.copies import joined
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.joint import Reader, choose_meeting_cliques, fill_conditionals, joint_marginals
 from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
@@ -16,6 +18,8 @@ from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
 MIN_THREADED_CELLS, PIECES = 2**14, 8
 """Cells of all marginals below which a second thread would only cost; pieces that two threads share."""
+MAX_KEPT, MAX_PRODUCTS = 2**22, 2**22
+"""Numbers of all conditionals that are kept between views; of the products that are summed at a time."""
 
 
 class MarginalReader:
@@ -24,17 +28,21 @@ class MarginalReader:
     def __init__(
         self, tree: CliqueTree, layout: TreeArrays, beliefs: Beliefs, variables: Iterable[int]
     ) -> None:
-        self.tree, self.layout, self.asked = tree, layout, frozenset(int(v) for v in variables)
-        self._finest_shared = _finest_shared(tree, self.asked)
+        self.tree, self.layout, self.readable = tree, layout, frozenset(int(v) for v in variables)
+        self._finest_shared = _finest_shared(tree, self.readable)
         self.variables = sorted({int(v) for v in self._finest_shared[self._finest_shared >= 0]})
         self._separator = tree.separators
         self._next_clique = _next_cliques(tree, self.variables)
+        ends = np.array([(child, parent) for child, parent, _ in tree.edges], dtype=np.int64).reshape(-1, 2)
+        self._beyond = self._next_clique[ends[:, 1]] == ends[:, :1]
+        """bool[edge, variable]: whether it lies on the child's side, as the parent sees it."""
         self._reader = self._lay_out()
         self.refresh(beliefs)
 
     def refresh(self, beliefs: Beliefs) -> None:
         """Take in other beliefs of the same tree."""
         self.beliefs, self._cells = beliefs, beliefs.cliques
+        self._known, self._kept = dict[tuple[int, int, View], np.ndarray](), 0
         fill_conditionals(beliefs, self._reader)
         self._within = {
             v: self._share(v, int(u)) for v, u in enumerate(self._finest_shared) if u not in (-1, v)
@@ -99,8 +107,11 @@ class MarginalReader:
                 list(pool.map(fill, np.array_split(order, min(len(order), PIECES))))
         else:
             fill(order)
-        for i in np.flatnonzero(meeting < 0):
-            out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
+        wide = np.flatnonzero(meeting < 0)
+        edges = self._parting(views[wide]) if len(wide) else wide
+        for i in np.argsort(edges, kind="stable").tolist():
+            view = tuple(int(v) for v in views[wide[i]] if v >= 0)
+            out[starts[wide[i]] : starts[wide[i] + 1]] = self._wide(view, int(edges[i]))
         return out, starts
 
     def _like_to_like(self, views: np.ndarray, meeting: np.ndarray) -> np.ndarray:
@@ -127,51 +138,72 @@ class MarginalReader:
         choose_meeting_cliques(self._next_clique, cells, self.tree.levels.sizes, views, meeting)
         return meeting
 
-    def _wide(self, view: View) -> np.ndarray:
-        """A marginal without a meeting clique, as can happen from four variables on."""
-        table = self._given(0, -1, view)[0]
-        return arranged(table, self._by_direction(0, view), view, self.tree.levels.sizes)
+    def _parting(self, views: np.ndarray) -> np.ndarray:
+        """int64[view]: the edge that parts the variables of a view most evenly, of those that part them alike
+        the one of the smallest separator.
+        """
+        padded = np.append(self._beyond, np.zeros((len(self._beyond), 1), dtype=bool), axis=1)
+        lopsided = np.abs(2 * padded[:, views].sum(axis=2) - (views >= 0).sum(axis=1))
+        separators = np.array([self.tree.levels.cells(s) for *_, s in self.tree.edges], dtype=np.float64)
+        rank = np.argsort(np.argsort(separators, kind="stable"), kind="stable")
+        return (lopsided * len(rank) + rank[:, None]).argmin(axis=0)
 
-    def _directions(self, clique: int, view: View) -> tuple[View, dict[int, View]]:
-        """(the variables of `view` that a clique fixes, those beyond each of its neighbours)."""
-        inside: View = ()
-        beyond: dict[int, View] = {}
-        for v in view:
-            k = int(self._next_clique[clique, v])
-            if k < 0:
-                inside = (*inside, v)
-            else:
-                beyond[k] = (*beyond.get(k, ()), v)
-        return inside, beyond
-
-    def _by_direction(self, clique: int, view: View) -> View:
-        """The variables of `view` in the order of the axes that `_given` leaves."""
-        inside, beyond = self._directions(clique, view)
-        return inside + tuple(u for k, variables in beyond.items() for u in self._by_direction(k, variables))
+    def _wide(self, view: View, edge: int) -> np.ndarray:
+        """A marginal without a meeting clique, as can happen from four variables on: the variables on either
+        side of an edge are independent given its separator, so it is a product of two matrices.
+        """
+        child, parent, _ = self.tree.edges[edge]
+        far = tuple(v for v in view if self._beyond[edge, v])
+        near = tuple(v for v in view if not self._beyond[edge, v])
+        start, cells = self.layout.edges[edge, [START, CELLS]].tolist()
+        mass = self.beliefs.separators[start : start + cells, None]
+        table = (self._given(child, parent, far) * mass).T @ self._given(parent, child, near)
+        return arranged(table.ravel(), far + near, view, self.tree.levels.sizes)
 
     def _given(self, clique: int, sender: int, view: View) -> np.ndarray:
-        """float64[separator's cells, cells of `view`]: P(view | separator); without `sender` one row."""
-        between = () if sender < 0 else self._separator[clique, sender]
-        inside, beyond = self._directions(clique, view)
+        """float64[separator's cells, cells of `view`]: P(view | separator) of variables on the clique's side.
+
+        Kept while they fit: views that part at the same edge have most of them in common.
+        """
+        key = clique, sender, view
+        known = self._known.get(key)
+        if known is None:
+            known = self._conditional(clique, sender, view)
+            if self._kept + known.size > MAX_KEPT:
+                self._known, self._kept = {}, 0
+            self._known[key] = known
+            self._kept += known.size
+        return known
+
+    def _conditional(self, clique: int, sender: int, view: View) -> np.ndarray:
+        """What `_given` keeps: the clique's table times what lies beyond each of its other neighbours."""
+        tree, sizes = self.tree, self.tree.levels.sizes
+        ways = {v: int(self._next_clique[clique, v]) for v in view}
+        inside = tuple(v for v, k in ways.items() if k < 0)
+        beyond = {k: tuple(v for v in view if ways[v] == k) for k in dict.fromkeys(ways.values()) if k >= 0}
         factors = [
-            (grid(self.tree.steps(clique, self._separator[clique, k])), self._given(k, clique, variables))
+            (grid(tree.steps(clique, self._separator[clique, k])), self._given(k, clique, variables)[None])
             for k, variables in beyond.items()
         ]
-        rows, codes = grid(self.tree.steps(clique, between)), grid(self.tree.steps(clique, inside))
-        width = int(np.prod([factor.shape[1] for _, factor in factors], dtype=np.int64))
-        cells, table = self.tree.levels.cells(inside), self._table(clique)
-        summed = np.zeros((self.tree.levels.cells(between) * cells, width))
-        chunk = max(2**20 // width, 1)
-        for at in range(0, len(table), chunk):
-            part = slice(at, at + chunk)
-            products = table[part, None]
-            for row_of, factor in factors:
-                products = (products[:, :, None] * factor[row_of[part]][:, None, :]).reshape(
-                    len(products), -1
-                )
-            np.add.at(summed, rows[part] * cells + codes[part], products)
-        summed = summed.reshape(-1, cells * width)
-        return summed / summed.sum(axis=1, keepdims=True) if sender >= 0 else summed
+        between, own = self._separator[clique, sender], tree.levels.cells(inside)
+        row = grid(tree.steps(clique, between)) * own + grid(tree.steps(clique, inside))
+        *first, (at, last) = factors or [(np.zeros(len(row), dtype=np.int64), np.ones((1, 1, 1)))]
+        width = math.prod(factor.shape[2] for _, factor in first)
+        summed = np.zeros((1, tree.levels.cells(between) * own, width * last.shape[2]))
+        chunk = max(MAX_PRODUCTS // width, 1)
+        for begin in range(0, len(row), chunk):
+            part = slice(begin, begin + chunk)
+            table, each = self._table(clique)[part][None, :, None], np.arange(len(row[part]))
+            for rows, factor in first:
+                wider = np.zeros((1, len(each), table.shape[2] * factor.shape[2]))
+                joined(table, factor, rows[part], each, wider)
+                table = wider
+            joined(table, last, at[part], row[part], summed)
+        order = inside + tuple(v for variables in beyond.values() for v in variables)
+        axes = summed.reshape(-1, *(int(sizes[v]) for v in order))
+        turned = axes.transpose(0, *(1 + order.index(v) for v in view)).reshape(len(axes), -1)
+        mass = turned.sum(axis=1, keepdims=True)
+        return np.divide(turned, mass, out=np.zeros(turned.shape), where=mass > 0)
 
     def _lay_out(self) -> Reader:
         """How the kernels read this tree; its conditionals are still to be filled in."""

@@ -27,10 +27,6 @@ MAX_PROPOSALS = 300_000
 """Values looked at by default, about two seconds; at a million rows ten times as many bring nothing."""
 
 
-_Shaped = tuple[list[list[int]], list[np.ndarray]]
-"""The views of each table, and the tables, an axis for each view."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RefinementTarget:
     """`views`: (attribute, level) axes, an attribute once; `table: float64[cells]`, row-major, records."""
@@ -38,45 +34,44 @@ class RefinementTarget:
     views: tuple[tuple[int, int], ...]
     table: np.ndarray
 
+    def over(self, axis: list[int], sizes: Sequence[int]) -> tuple[list[int], np.ndarray]:
+        """(the numbers of its views among all, float32: the table with an axis for each)."""
+        return axis, np.asarray(self.table, dtype=np.float32).reshape([sizes[v] for v in axis])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refinement:
+    """What rows are moved towards. `groups[a][level]: int[code of a]` is the code at each level, level 0 the
+    code itself. A target sums to the number of rows. `barred`: tables, infinite where no row may come to lie
+    and 0 elsewhere. `kept`: attributes that stay.
+    """
+
+    groups: Sequence[Sequence[np.ndarray]]
+    targets: Sequence[RefinementTarget]
+    barred: Sequence[RefinementTarget] = ()
+    kept: Collection[int] = ()
+
 
 def enough(attributes: int, rows: int) -> int:
     """Proposals after which more bring little."""
     return min(math.ceil(MAX_SHARE * rows) * MAX_PASSES * attributes, MAX_PROPOSALS)
 
 
-def refine(
-    codes: np.ndarray,
-    sizes: Sequence[int],
-    groups: Sequence[Sequence[np.ndarray]],
-    targets: Sequence[RefinementTarget],
-    proposals: int,
-    rng: np.random.Generator,
-    barred: Sequence[RefinementTarget] = (),
-    kept: Collection[int] = (),
-) -> None:
+def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Generator) -> None:
     """Change `codes: int[attribute, row]`, in place, for a smaller summed L1 distance between the rows'
-    tables and the `targets`.
-
-    `groups[a][level]: int[code of a]` is the code at each level, level 0 the code itself; `proposals` the
-    values looked at, each held against all values of its column. A target sums to the number of rows.
-    `barred`: tables, infinite where no row may come to lie and 0 elsewhere. `kept`: attributes that stay.
+    tables and the targets. `proposals`: the values looked at, each held against all values of its column.
     """
-    attributes, rows = codes.shape
+    (attributes, rows), groups = codes.shape, aim.groups
     first = np.cumsum([0, *(len(levels) for levels in groups)])
-    shape = [int(level.max()) + 1 for levels in groups for level in levels]
-
-    def shaped(given: Sequence[RefinementTarget]) -> _Shaped:
-        axes = [[int(first[a]) + level for a, level in target.views] for target in given]
-        return axes, [
-            np.asarray(t.table, dtype=np.float32).reshape([shape[v] for v in axis])
-            for t, axis in zip(given, axes, strict=True)
-        ]
-
-    tables, forbidden = shaped(targets), shaped(barred)
+    sizes = [int(level.max()) + 1 for levels in groups for level in levels]
+    tables, barred = (
+        [t.over([int(first[a]) + level for a, level in t.views], sizes) for t in listed]
+        for listed in (aim.targets, aim.barred)
+    )
     columns = [
         a
         for a in range(attributes)
-        if sizes[a] > 1 and a not in kept and any(b == a for t in targets for b, _ in t.views)
+        if sizes[first[a]] > 1 and a not in aim.kept and any(b == a for t in aim.targets for b, _ in t.views)
     ]
     if not columns or not rows:
         return
@@ -91,8 +86,8 @@ def refine(
                 if not count:
                     break
                 column = views[first[a] : first[a + 1]]
-                layout, residual = _lay_out(int(first[a]), len(groups[a]), *tables)
-                rules = Tables(*_lay_out(int(first[a]), len(groups[a]), *forbidden)) if barred else NONE
+                layout, residual = _lay_out(int(first[a]), len(groups[a]), tables)
+                rules = Tables(*_lay_out(int(first[a]), len(groups[a]), barred)) if barred else NONE
                 # half of the tables on each core: no two share a cell of `residual`
                 take_off = partial(charge, views, column)
                 list(pool.map(take_off, np.array_split(layout, 2), (residual, residual), scratch, costs))
@@ -108,11 +103,11 @@ def refine(
 
 
 def _lay_out(
-    first: int, levels: int, axes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]
+    first: int, levels: int, tables: Sequence[tuple[list[int], np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """(layout, residual) for the column of views `first` .. `first + levels - 1`, before rows are counted."""
     own = range(first, first + levels)
-    mine = [(axis, table) for axis, table in zip(axes, tables, strict=True) if any(v in own for v in axis)]
+    mine = [(axis, table) for axis, table in tables if any(v in own for v in axis)]
     layout = np.zeros((len(mine), 2 * max((len(axis) for axis, _ in mine), default=1)), dtype=np.int64)
     residual = np.empty(sum(table.size for _, table in mine), dtype=np.float32)
     start = 0

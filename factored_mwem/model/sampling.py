@@ -19,7 +19,7 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.domain.zeros import Zeros, tables_at
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.forest import Forest
-from factored_mwem.model.refinement import RefinementTarget, enough, refine
+from factored_mwem.model.refinement import Refinement, RefinementTarget, enough, refine
 from factored_mwem.tables.codes.derive import decode_table
 from factored_mwem.workload.candidates import Candidates
 
@@ -142,7 +142,7 @@ def improved(
         RefinementTarget(tuple(level_of[v] for v in view), np.where(cells, np.float32(np.inf), np.float32(0)))
         for view, cells in tables_at(zeros, levels).items()
     ]
-    refine(table, levels.shape, groups, targets, proposals, rng, barred, kept)
+    refine(table, Refinement(groups, targets, barred, kept), proposals, rng)
     return list(table)
 
 

@@ -8,9 +8,7 @@ bit of a random polynomial over GF(2^s) at the number of its row and key. Source
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -28,18 +26,10 @@ quadratic form of the point's bits, and a Walsh transform takes the place of a s
 """
 MAX_WORK = 2**30
 """Multiplications for a key where no quadratic form helps: two minutes."""
+ZERO = np.zeros(1, dtype=np.uint64)
+"""Key 0."""
 PERSON = b"fmwem sketch"
 """Tells these hashes from others by the same key."""
-
-
-class Universe(Protocol):
-    """Keys as numbers below 2^`bits`."""
-
-    @property
-    def bits(self) -> int: ...
-
-    def number(self, key: str) -> int | None:
-        """The key's number, if it has one: a public function of the key alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +73,22 @@ class Listed:
         return self._places.get(key)
 
 
+Universe = Hashed | Listed
+"""Keys as numbers below 2^`bits`: `number` is a public function of the key alone; None if it has none."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """T = `size` rows of signs over keys of `key_bits` bits, by `coefficients: uint64[r, 2]` of a polynomial.
+    """T = `size` rows of signs over keys of `key_bits` bits, in equal blocks, each with a polynomial of its
+    own, of `coefficients: uint64[block, r, 2]`, (high, low) words.
 
-    Row i of key j is the value at i 2^key_bits + j, an element of GF(2^degree): the paper's |X| (i - 1) + j,
-    with the size of the universe rounded up to a power of two.
+    Row i of a block at key j is the value at i 2^key_bits + j, an element of GF(2^degree): the paper's |X| (i
+    - 1) + j, with the size of the universe rounded up to a power of two. Any r entries are independent fair
+    signs over the choice of all polynomials, so means and variances of answers are those of a single one.
+
+    What blocks are for: under a quadratic form two keys share all rows of a block, or nothing of it. In a
+    single block a rare key that falls together with a common one is answered by that one's whole count; of B
+    blocks one does, for a B-th of it.
     """
 
     coefficients: np.ndarray
@@ -96,153 +96,111 @@ class Projection:
     key_bits: int
 
     def __post_init__(self) -> None:
-        rows, words = self.coefficients.shape
-        high = (1 << self.degree) - 1 >> 64
-        fits = self.coefficients[:, 0] <= np.uint64(high)
-        if self.degree < 64:
-            fits &= self.coefficients[:, 1] < np.uint64(1 << self.degree)
-        fits &= rows <= QUADRATIC or rows * self.size <= MAX_WORK
-        sound = 1 <= rows <= MAX_COEFFICIENTS and words == 2 and self.coefficients.dtype == np.uint64
-        if not sound or not 1 <= self.size <= MAX_ROWS or not 0 <= self.key_bits <= 64 or not fits.all():
+        """Raises ValueError for what is no projection, or too much work."""
+        blocks, independence, words = self.coefficients.shape
+        sound = 1 <= independence <= MAX_COEFFICIENTS and words == 2 and self.coefficients.dtype == np.uint64
+        sound &= 1 <= blocks <= self.size <= MAX_ROWS and self.size % blocks == 0 and 0 <= self.key_bits <= 64
+        sound &= independence <= QUADRATIC or independence * self.size <= MAX_WORK
+        if not sound or (self.coefficients > _largest(self.degree)).any():
             raise ValueError("not a projection")
 
     @classmethod
-    def of(cls, size: int, independence: int, key_bits: int, entropy: bytes) -> Projection:
-        """The projection that uniform random bytes stand for, 16 of them for each of r = `independence`
-        coefficients: its entries are r-wise independent fair signs.
-        """
-        degree = key_bits + (size - 1).bit_length()
-        words = np.frombuffer(entropy, dtype="<u8").reshape(independence, 2).astype(np.uint64)
-        whole = (1 << degree) - 1
-        words = words & np.array([whole >> 64, whole & (2**64 - 1)], dtype=np.uint64)
-        return cls(np.ascontiguousarray(words), size, key_bits)
+    def of(cls, size: int, blocks: int, independence: int, key_bits: int, entropy: bytes) -> Projection:
+        """The projection that uniform random bytes stand for, 16 of them for each coefficient of a block."""
+        words = np.frombuffer(entropy, dtype="<u8").reshape(blocks, independence, 2).astype(np.uint64)
+        degree = key_bits + (size // blocks - 1).bit_length()
+        return cls(words & _largest(degree), size, key_bits)
 
     @property
-    def independence(self) -> int:
-        """r: any r entries are independent, over the choice of the polynomial."""
+    def blocks(self) -> int:
         return len(self.coefficients)
 
     @property
+    def independence(self) -> int:
+        """r: any r entries are independent, over the choice of the polynomials."""
+        return self.coefficients.shape[1]
+
+    @property
     def row_bits(self) -> int:
-        return (self.size - 1).bit_length()
+        """Of the number of a row within its block."""
+        return (self.size // self.blocks - 1).bit_length()
 
     @property
     def degree(self) -> int:
-        """s of GF(2^s), the smallest that has a point for every row and key."""
+        """s of GF(2^s), the smallest that has a point for every row of a block and key."""
         return self.key_bits + self.row_bits
 
     @property
-    def _family(self) -> galois.Family:
+    def _families(self) -> list[galois.Family]:
         degree = max(1, self.degree)
-        return galois.Family(self.coefficients, self.key_bits, degree, galois.modulus(degree))
+        low = galois.modulus(degree)
+        return [galois.Family(each, self.key_bits, degree, low) for each in self.coefficients]
 
     def signs(self, keys: np.ndarray) -> np.ndarray:
         """int8[key, row]: the columns of `keys: uint64`, entry by entry: one hash value for each."""
-        out = np.empty((len(keys), self.size), dtype=np.int8)
-        galois.signs_into(self._family, keys, out)
-        return out
+        return np.concatenate([self._signs(family, keys) for family in self._families], axis=1)
 
     def project(self, keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """int64[row]: the sum of the columns of `keys: uint64[key]` times their counts (int64); exact."""
-        out = np.zeros(self.size, dtype=np.int64)
-        if self.independence > QUADRATIC:
-            galois.sum_into(self._family, keys, counts, out)
-            return out
-        signs, places = self._split(keys)
-        table = np.zeros(1 << self.row_bits, dtype=np.int64)
-        np.add.at(table, places, signs * counts)
-        walsh(table)
-        return table[: self.size] * self._base()
+        rows = self.size // self.blocks
+        out = np.zeros((self.blocks, rows), dtype=np.int64)
+        for family, block in zip(self._families, out, strict=True):
+            if self.independence > QUADRATIC:
+                galois.sum_into(family, keys, counts, block)
+                continue
+            signs, places = self._split(family, keys)
+            table = np.zeros(1 << self.row_bits, dtype=np.int64)
+            np.add.at(table, places, signs * counts)
+            walsh(table)
+            block[:] = table[:rows] * self._signs(family, ZERO)[0]
+        return out.ravel()
 
     def reader(self, values: np.ndarray) -> ProjectionReader:
         """What answers keys by `values: int64[row]`."""
         return ProjectionReader(self, values)
 
-    def _base(self) -> np.ndarray:
-        """int64[row]: the signs of key 0."""
-        return self.signs(np.zeros(1, dtype=np.uint64))[0].astype(np.int64)
+    def _signs(self, family: galois.Family, keys: np.ndarray) -> np.ndarray:
+        """int8[key, row of a block]"""
+        out = np.empty((len(keys), self.size // self.blocks), dtype=np.int8)
+        galois.signs_into(family, keys, out)
+        return out
 
-    def _split(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(int64 signs, int64 places) of columns: see `galois.split_into`."""
+    def _split(self, family: galois.Family, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(int64 signs, int64 places) of the columns of a block: see `galois.split_into`."""
         forms = np.zeros(self.row_bits, dtype=np.uint64)
-        galois.forms_into(self._family, self.row_bits, forms)
+        galois.forms_into(family, self.row_bits, forms)
         signs, places = np.empty(len(keys), dtype=np.int8), np.empty(len(keys), dtype=np.int64)
-        galois.split_into(self._family, keys, forms, signs, places)
+        galois.split_into(family, keys, forms, signs, places)
         return signs.astype(np.int64), places
+
+
+def _largest(degree: int) -> np.ndarray:
+    """uint64[2]: the words of the largest element of GF(2^degree)."""
+    whole = (1 << degree) - 1
+    return np.array([whole >> 64, whole & (2**64 - 1)], dtype=np.uint64)
 
 
 class ProjectionReader:
     """Sums of a vector times columns, for any keys, one by one: the vector is transformed once."""
 
     def __init__(self, projection: Projection, values: np.ndarray) -> None:
-        self.projection = projection
-        self._values = values.astype(np.float64)
-        self._table: np.ndarray | None = None
+        self._projection, self._families = projection, projection._families
+        self._blocks = values.astype(np.float64).reshape(projection.blocks, -1)
+        self._tables = np.zeros((projection.blocks, 1 << projection.row_bits))
         if projection.independence <= QUADRATIC:
-            self._table = np.zeros(1 << projection.row_bits)
-            self._table[: projection.size] = self._values * projection._base()
-            walsh(self._table)
+            for family, block, table in zip(self._families, self._blocks, self._tables, strict=True):
+                table[: len(block)] = block * projection._signs(family, ZERO)[0]
+                walsh(table)
 
     def sums(self, keys: np.ndarray) -> np.ndarray:
         """float64[key]: for each of `keys: uint64`, the sum of signs times values; exact below 2^53."""
-        if self._table is not None:
-            signs, places = self.projection._split(keys)
-            return signs * self._table[places]
-        out = np.empty(len(keys))
-        galois.weighted_sums(self.projection._family, keys, self._values, out)
-        return out
-
-
-class Stack:
-    """T = `size` rows as equal blocks, each with a polynomial of its own: any r entries are as independent as
-    within a block, so means and variances of answers are those of a single polynomial.
-
-    What blocks are for: under a quadratic form two keys share all rows of a block, or nothing of it. In a
-    single block a rare key that falls together with a common one is answered by that one's whole count; of B
-    blocks one does, for a B-th of it.
-    """
-
-    def __init__(self, parts: Sequence[Projection]) -> None:
-        """Raises ValueError if the parts are not alike, or are too much work together."""
-        self.parts = tuple(parts)
-        self.size = sum(part.size for part in self.parts)
-        alike = {(part.size, part.independence, part.key_bits) for part in self.parts}
-        work = 0 if self.parts and self.independence <= QUADRATIC else self.size * self.independence
-        if len(alike) != 1 or self.size > MAX_ROWS or work > MAX_WORK:
-            raise ValueError("not a stack of projections")
-
-    @classmethod
-    def of(cls, size: int, blocks: int, independence: int, key_bits: int, entropy: bytes) -> Stack:
-        """The stack that uniform random bytes stand for, 16 of them for each coefficient of each block."""
-        each = 16 * independence
-        parts = (entropy[at : at + each] for at in range(0, blocks * each, each))
-        return cls([Projection.of(size // blocks, independence, key_bits, part) for part in parts])
-
-    @property
-    def independence(self) -> int:
-        """r: any r entries are independent, over the choice of all polynomials."""
-        return self.parts[0].independence
-
-    def signs(self, keys: np.ndarray) -> np.ndarray:
-        """int8[key, row]: see `Projection`, block after block."""
-        return np.concatenate([part.signs(keys) for part in self.parts], axis=1)
-
-    def project(self, keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """int64[row]: see `Projection`, block after block."""
-        return np.concatenate([part.project(keys, counts) for part in self.parts])
-
-    def reader(self, values: np.ndarray) -> StackReader:
-        """What answers keys by `values: int64[row]`."""
-        blocks = np.split(values, len(self.parts))
-        return StackReader([part.reader(block) for part, block in zip(self.parts, blocks, strict=True)])
-
-
-class StackReader:
-    """Sums over the blocks of a stack."""
-
-    def __init__(self, readers: Sequence[ProjectionReader]) -> None:
-        self.readers = readers
-
-    def sums(self, keys: np.ndarray) -> np.ndarray:
-        """float64[key]: see `ProjectionReader`."""
-        return np.sum([reader.sums(keys) for reader in self.readers], axis=0)
+        total = np.zeros(len(keys))
+        for family, block, table in zip(self._families, self._blocks, self._tables, strict=True):
+            if self._projection.independence <= QUADRATIC:
+                signs, places = self._projection._split(family, keys)
+                total += signs * table[places]
+            else:
+                out = np.empty(len(keys))
+                galois.weighted_sums(family, keys, block, out)
+                total += out
+        return total

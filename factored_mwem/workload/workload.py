@@ -20,7 +20,7 @@ from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files.files import complaint, read_text
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries import KINDS
-from factored_mwem.workload.queries.base import QueryRequest, Span, made
+from factored_mwem.workload.queries.base import QueryRequest, Span, request_of
 from factored_mwem.workload.queries.cuboids import CubeRequest
 from factored_mwem.workload.queries.labels import WEIGHT, LabelRequest
 from factored_mwem.workload.queries.parities import ParitiesRequest
@@ -48,7 +48,8 @@ class _Marginals(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     marginals: Annotated[
-        tuple[PositiveInt, ...], BeforeValidator(lambda given: (given,) if isinstance(given, int) else given)
+        tuple[PositiveInt, ...],
+        BeforeValidator(lambda orders: (orders,) if isinstance(orders, int) else orders),
     ] = ()
     cliques: tuple[tuple[str, ...], ...] = ()
 
@@ -96,12 +97,12 @@ class Workload:
     @classmethod
     def label(cls, column: str, *, weight: float = WEIGHT) -> Workload:
         """The marginals of a column that is to be predicted with each other one of the release."""
-        return cls(asked=(made(LabelRequest, column=column, weight=weight),))
+        return cls(asked=(request_of(LabelRequest, column=column, weight=weight),))
 
     @classmethod
     def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
         """The marginals over all subsets of these attributes, of at most `order` of them."""
-        return cls(asked=(made(CubeRequest, attributes=attributes, order=order, weight=weight),))
+        return cls(asked=(request_of(CubeRequest, attributes=attributes, order=order, weight=weight),))
 
     @classmethod
     def ranges(
@@ -114,7 +115,7 @@ class Workload:
     ) -> Workload:
         """Boxes over these ordered attributes: `count` random ones, all, or all from the lowest values."""
         how = {"count": count, "which": which, "seed": seed, "weight": weight}
-        return cls(asked=(made(RangesRequest, attributes=attributes, **how),))
+        return cls(asked=(request_of(RangesRequest, attributes=attributes, **how),))
 
     @classmethod
     def parities(cls, order: int, *, weight: float = 1.0) -> Workload:

@@ -30,7 +30,7 @@ from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.inputs.source import open_table
 from factored_mwem.workload.cuts import Cut, RankOne
-from factored_mwem.workload.projection import Listed, Stack
+from factored_mwem.workload.projection import Listed, Projection
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
@@ -242,11 +242,11 @@ def sketch(size: int, composition: Composition, unit: Unit) -> Check:
     """A sketch of `size` rows: a person's keys come, or change from one column of signs to its opposite,
     which moves every row by two.
     """
-    stacks = (Stack.of(size, 1, 4, 2, np.random.default_rng(n).bytes(64)) for n in range(10_000))
+    projections = (Projection.of(size, 1, 4, 2, np.random.default_rng(n).bytes(64)) for n in range(10_000))
     hashed, signs = next(
-        (stack, one)
-        for stack in stacks
-        for one, other in [stack.signs(np.arange(2, dtype=np.uint64)).astype(np.int64)]
+        (projection, one)
+        for projection in projections
+        for one, other in [projection.signs(np.arange(2, dtype=np.uint64)).astype(np.int64)]
         if (one == -other).all()
     )
     k = unit.contributions

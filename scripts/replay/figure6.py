@@ -18,7 +18,7 @@ import numpy as np
 
 from factored_mwem import Domain
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.model.dense import Asked, ProductModel
+from factored_mwem.model.dense import AnsweredQuestion, ProductModel
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.queries.parities import Parities, parities_of
 from replay.drawing import canvas, frame, line
@@ -239,7 +239,7 @@ class Incremental:
         self._signs = np.append(np.zeros(attributes), 1.0)
         self.answers = self._answers(members)
         self._asked = np.zeros(len(truth), dtype=bool)
-        self._measured: list[list[tuple[int, Asked]]] = [[] for _ in range(attributes)]
+        self._measured: list[list[tuple[int, AnsweredQuestion]]] = [[] for _ in range(attributes)]
         """With their rounds, by a question's first attribute."""
 
     def rounds(self, paper: Paper, rng: np.random.Generator, *, early: int = 0) -> int:

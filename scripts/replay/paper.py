@@ -21,7 +21,7 @@ from factored_mwem.mechanisms.mwem import DenseFit, QueryLearner
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.result import Total
 from factored_mwem.mechanisms.rounds import Round, Schedule, rounds
-from factored_mwem.model.dense import Asked, Factor, ProductModel, inside, sweep
+from factored_mwem.model.dense import AnsweredQuestion, Factor, ProductModel, inside, sweep
 from factored_mwem.privacy.answers import PrivateAnswers
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.session import Eligible, Measurement, Session
@@ -184,7 +184,7 @@ def run_rounds(learner: PaperLearner, watch: Callable[[], Any]) -> list[int]:
     return [question for _, question, _ in learner.measured]
 
 
-def update(model: ProductModel, asked: Sequence[Asked], paper: Paper) -> None:
+def update(model: ProductModel, asked: Sequence[AnsweredQuestion], paper: Paper) -> None:
     """Step towards the newest measurement and, with replay, sweep over all that lie in its component."""
     kind, question, _ = asked[-1]
     part = model.merge(kind.positions(question))

@@ -773,7 +773,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from factored_mwem.workload.queries.base import QueryRequest, Span, made, split_spec
+from factored_mwem.workload.queries.base import QueryRequest, Span, request_of, split_spec
 
 
 class StripesRequest(QueryRequest):
@@ -790,7 +790,7 @@ class StripesRequest(QueryRequest):
     @classmethod
     def parse(cls, given):
         (name,), _, weight = split_spec(given, cls.option)
-        return made(cls, attribute=name, weight=weight)
+        return request_of(cls, attribute=name, weight=weight)
 
     @property
     def names(self):

@@ -21,6 +21,7 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels import tree
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
 from factored_mwem.mechanisms.eligible import FittingViews
+from factored_mwem.model import marginals
 from factored_mwem.model.clique_tree import CliqueTree, lay_out, triangulate
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
@@ -140,7 +141,9 @@ def test_variables_that_no_clique_sees_in_different_directions(
     """Both ends of a chain twice: from every clique two lie in one direction. The slow way is taken."""
     taken = []
     wide = MarginalReader._wide
-    monkeypatch.setattr(MarginalReader, "_wide", lambda self, view: (taken.append(view), wide(self, view))[1])
+    monkeypatch.setattr(
+        MarginalReader, "_wide", lambda self, view, edge: (taken.append(view), wide(self, view, edge))[1]
+    )
     rng = np.random.default_rng(seed)
     levels = Levels.of((3, 2, 4, 2, 3, 3), [[[0, 1, 0]], [], [[0, 1, 0, 1]], [], [[1, 0, 0]], []])
     views = [(a,) for a in range(6)] + [(a, a + 1) for a in range(5)]
@@ -151,6 +154,40 @@ def test_variables_that_no_clique_sees_in_different_directions(
         view = some(levels, attributes, rng)
         close(part.marginals([view])[0], at_levels(oracle.shares, named(levels, view)))
     assert len(taken) >= 2
+
+
+@pytest.mark.parametrize("kept", [0, 40, 2**22])
+@pytest.mark.parametrize("seed", range(4))
+def test_wide_marginals_in_bulk_are_those_of_the_dense_table(
+    seed: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chain with a fork and an empty cell, all sets of four variables and more at once, to 1e-12: whether
+    conditionals are kept from one to the next, thrown away in between, or none; and their sums by pieces.
+    """
+    monkeypatch.setattr(marginals, "MAX_KEPT", kept)
+    monkeypatch.setattr(marginals, "MAX_PRODUCTS", 5 if kept == 40 else 2**22)
+    rng = np.random.default_rng(seed)
+    levels = Levels.of((3, 2, 2, 2, 3, 2, 2), [[[0, 1, 0]], [], [], [], [[1, 0, 0]], [], []])
+    views = [(a,) for a in range(7)] + [(0, 1), (1, 2), (2, 3), (3, 4), (2, 5), (5, 6)]
+    theta = [rng.normal(size=levels.cells(view)) for view in views]
+    zeros = {(2, 3): np.array([False, True, False, False])}
+    tree = CliqueTree.of(levels, views)
+    part = Component.log_linear(tree, views, np.concatenate(theta), zeros)
+    ruled = np.where(zeros[2, 3], -np.inf, 0.0).tolist()
+    named_views = [named(levels, view) for view in [*views, (2, 3)]]
+    oracle = log_linear(levels.shape, named_views, [*(t.tolist() for t in theta), ruled])
+    asked = [
+        some(levels, attributes, rng)
+        for order in (4, 5, 6, 7)
+        for attributes in itertools.combinations(range(7), order)
+    ]
+    width = max(map(len, asked))
+    padded = np.array([view + (-1,) * (width - len(view)) for view in asked])
+    reader = MarginalReader(tree, part.layout, part.beliefs, range(len(levels)))
+    assert (reader.meeting_cliques(padded) < 0).sum() > 5
+    for view, table in zip(asked, part.marginals(asked), strict=True):
+        expected = at_levels(oracle.shares, named(levels, view))
+        np.testing.assert_allclose(table, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", [2, 3, 4, 5])

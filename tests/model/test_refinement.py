@@ -10,7 +10,7 @@ from support.naive import cells_of
 
 from factored_mwem.kernels import rows as kernels
 from factored_mwem.model import refinement as module
-from factored_mwem.model.refinement import RefinementTarget, enough, refine
+from factored_mwem.model.refinement import Refinement, RefinementTarget, enough, refine
 
 SIZES = (4, 1, 3, 12, 2)
 COARSE = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2])
@@ -71,7 +71,7 @@ def test_it_gets_nearer_with_every_proposal() -> None:
     found = []
     for proposals in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 400):
         codes = draw(rows, 2)
-        refine(codes, SIZES, GROUPS, targets, proposals, np.random.default_rng(5))
+        refine(codes, Refinement(GROUPS, targets), proposals, np.random.default_rng(5))
         found.append(distance(codes, targets))
         assert found[-1] <= distance(draw(rows, 2), targets) + 1e-3
     assert found[0] == distance(draw(rows, 2), targets)
@@ -94,7 +94,8 @@ def test_every_step_is_the_best_one(seed: int) -> None:
     shapes = [tuple(int(GROUPS[a][level].max()) + 1 for a, level in t.views) for t in targets]
     for a in (0, 2, 3, 4):
         tables = [t.table.astype(np.float32).reshape(shape) for t, shape in zip(targets, shapes, strict=True)]
-        layout, residual = module._lay_out(int(first[a]), len(GROUPS[a]), axes, tables)
+        shaped = list(zip(axes, tables, strict=True))
+        layout, residual = module._lay_out(int(first[a]), len(GROUPS[a]), shaped)
         mine = [t for t in targets if any(b == a for b, _ in t.views)]
         column, cost = views[first[a] : first[a + 1]], np.empty(rows, dtype=np.float32)
         kernels.charge(views, column, layout, residual, np.empty(rows, dtype=np.int64), cost)
@@ -133,7 +134,7 @@ def test_columns_reach_their_own_targets() -> None:
     ]
     targets = [RefinementTarget(t.views, np.roll(t.table, 1)) for t in targets]
     codes = draw(rows, 8)
-    refine(codes, SIZES, GROUPS, targets, 100_000, np.random.default_rng(0))
+    refine(codes, Refinement(GROUPS, targets), 100_000, np.random.default_rng(0))
     assert distance(codes, targets) == 0
     for a in (1, 2, 4):
         assert np.array_equal(codes[a], draw(rows, 8)[a])
@@ -152,7 +153,7 @@ def test_values_no_table_tells_apart_stay_mixed() -> None:
     )
     before = np.bincount(codes[0], minlength=12)
     targets = [RefinementTarget(((0, 1),), np.array([0.0, rows / 2, rows / 2]))]
-    refine(codes, [12], [[np.arange(12), COARSE]], targets, 50_000, np.random.default_rng(0))
+    refine(codes, Refinement([[np.arange(12), COARSE]], targets), 50_000, np.random.default_rng(0))
     assert np.array_equal(np.bincount(COARSE[codes[0]], minlength=3), targets[0].table)
     assert np.all(np.bincount(codes[0], minlength=12)[8:] > before[8:] + 10)
 
@@ -177,7 +178,7 @@ def test_ends_of_the_range(rows: int, views: list[Axes], proposals: int) -> None
         if rows
         else [RefinementTarget(axes, np.zeros(len(table_of(codes, axes)))) for axes in views]
     )
-    refine(codes, SIZES, GROUPS, targets, proposals, np.random.default_rng(0))
+    refine(codes, Refinement(GROUPS, targets), proposals, np.random.default_rng(0))
     assert codes.shape == before.shape and codes.dtype == before.dtype
     assert all(np.all((column >= 0) & (column < size)) for column, size in zip(codes, SIZES, strict=True))
     assert distance(codes, targets) <= distance(before, targets) + 1e-3
@@ -204,7 +205,7 @@ def test_no_row_moves_where_rules_leave_none(ruled: bool, seed: int) -> None:
     pull = [RefinementTarget(BARRED[0], np.full(size, rows / size)), *targets_for(rows)]
     codes = np.ascontiguousarray(codes)
     before = codes.copy()
-    refine(codes, SIZES, GROUPS, pull, 20_000, rng, barred if ruled else ())
+    refine(codes, Refinement(GROUPS, pull, barred if ruled else ()), 20_000, rng)
     assert (codes != before).any()
     inside = [int(np.isinf(target.table)[_cells(codes, target.views)].sum()) for target in barred]
     assert (sum(inside) == 0) == ruled
@@ -224,7 +225,7 @@ def _cells(codes: np.ndarray, axes: Axes) -> np.ndarray:
 
 def test_one_attribute() -> None:
     codes, target = draw(40, 4, (6,)), RefinementTarget(((0, 0),), np.array([0.0, 0, 0, 0, 0, 40]))
-    refine(codes, [6], [[np.arange(6)]], [target], 10_000, np.random.default_rng(0))
+    refine(codes, Refinement([[np.arange(6)]], [target]), 10_000, np.random.default_rng(0))
     assert np.all(codes == 5)
 
 
@@ -234,17 +235,17 @@ def test_rows_on_target_stay(planted: bool, monkeypatch: pytest.MonkeyPatch) -> 
     right = module._lay_out
 
     def wrong(
-        first: int, levels: int, axes: list[list[int]], tables: list[np.ndarray]
+        first: int, levels: int, tables: list[tuple[list[int], np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
         own = range(first, first + levels)
-        mine = [table for table, axis in zip(tables, axes, strict=True) if any(v in own for v in axis)]
-        return right(first, levels, axes, tables)[0], np.concatenate([table.ravel() for table in mine])
+        mine = [table for axis, table in tables if any(v in own for v in axis)]
+        return right(first, levels, tables)[0], np.concatenate([table.ravel() for table in mine])
 
     if planted:
         monkeypatch.setattr(module, "_lay_out", wrong)
     codes = draw(200, 6)
     targets = [RefinementTarget(axes, np.array(table_of(codes, axes), dtype=np.float64)) for axes in VIEWS]
-    refine(codes, SIZES, GROUPS, targets, 5000, np.random.default_rng(0))
+    refine(codes, Refinement(GROUPS, targets), 5000, np.random.default_rng(0))
     assert np.array_equal(codes, draw(200, 6)) == (distance(codes, targets) == 0) == (not planted)
 
 
@@ -252,7 +253,7 @@ def test_a_seed_gives_the_same_rows_and_another_gives_others() -> None:
     found = []
     for seed in (1, 1, 2):
         codes = draw(400, 9)
-        refine(codes, SIZES, GROUPS, targets_for(400), 2000, np.random.default_rng(seed))
+        refine(codes, Refinement(GROUPS, targets_for(400)), 2000, np.random.default_rng(seed))
         found.append(codes)
     assert np.array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])

@@ -24,7 +24,7 @@ from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.inputs.text_form import Reading
-from factored_mwem.workload.projection import Hashed, Listed, Stack
+from factored_mwem.workload.projection import Hashed, Listed, Projection
 
 PURE, ZCDP = Composition.PURE, Composition.ZCDP
 KEYS = ("a", "b", "c", "d")
@@ -35,12 +35,12 @@ BUDGET = {
 Rows = tuple[str | None, ...]
 
 
-def members() -> list[Stack]:
+def members() -> list[Projection]:
     """Four hashes of four rows over four keys: two that give two keys opposite columns, and two others."""
     rng, keys = np.random.default_rng(0), np.arange(3, dtype=np.uint64)
-    found: dict[bool, list[Stack]] = {True: [], False: []}
+    found: dict[bool, list[Projection]] = {True: [], False: []}
     while min(map(len, found.values())) < 2:
-        projection = Stack.of(4, 1, 4, 2, rng.bytes(64))
+        projection = Projection.of(4, 1, 4, 2, rng.bytes(64))
         columns = projection.signs(keys).astype(np.int64)
         found[bool((columns @ columns.T).min() == -4)].append(projection)
     return found[True][:2] + found[False][:2]
@@ -49,12 +49,12 @@ def members() -> list[Stack]:
 MEMBERS = members()
 
 
-def sealed(rows: Rows, projection: Stack, column: str = "key") -> PrivateProjection:
+def sealed(rows: Rows, projection: Projection, column: str = "key") -> PrivateProjection:
     table = open_source(pa.table({column: pa.array(rows, pa.string())}))
     return PrivateProjection.of(table, column, Listed(KEYS), projection)
 
 
-def sums(rows: Rows, projection: Stack) -> np.ndarray:
+def sums(rows: Rows, projection: Projection) -> np.ndarray:
     return sealed(rows, projection).reveal().exact(())
 
 
@@ -107,7 +107,7 @@ def test_a_forgotten_exchange_or_contribution_is_seen(monkeypatch: pytest.Monkey
         check_sensitivity(Unit(contributions=2))
 
 
-def drawn(rows: Rows, projection: Stack, unit: Unit, kind: str, factor: float) -> tuple[Call, Fraction]:
+def drawn(rows: Rows, projection: Projection, unit: Unit, kind: str, factor: float) -> tuple[Call, Fraction]:
     """What reached the sampler, and what was charged."""
     composition = PURE if kind == "pure" else ZCDP
     fake = FakeNoise(PURE if kind == "printed" else composition)
@@ -184,7 +184,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_line_of_hostile_bytes_changes_its_own_signs_alone(line: bytes, tmp_path: object) -> None:
-    projection = Stack.of(8, 1, 4, 64, bytes(range(64)))
+    projection = Projection.of(8, 1, 4, 64, bytes(range(64)))
     others = [b"a", b"b", b"a", b"c"]
 
     def read(lines: list[bytes]) -> np.ndarray:
@@ -210,7 +210,7 @@ def test_a_line_of_hostile_bytes_changes_its_own_signs_alone(line: bytes, tmp_pa
     ids=["text", "dictionary", "integers", "unsigned"],
 )
 def test_the_same_keys_of_any_type_have_the_same_sums(column: pa.Array) -> None:
-    projection, universe = Stack.of(8, 1, 4, 64, bytes(range(64))), Hashed(b"k" * 16)
+    projection, universe = Projection.of(8, 1, 4, 64, bytes(range(64))), Hashed(b"k" * 16)
     found = PrivateProjection.of(open_source(pa.table({"x": column})), "x", universe, projection)
     keys = np.array([universe.number("1"), universe.number("2")], dtype=np.uint64)
     assert found.reveal().exact(()).tolist() == projection.project(keys, np.array([1, 2])).tolist()

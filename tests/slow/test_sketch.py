@@ -65,7 +65,7 @@ TOLD = Printed(epsilon=1.0, delta=1e-9, beta=1e-10, m=1, k=2, n=1)
 def errors(independence: int) -> list[float]:
     """Of the noise-free answers to both queries, at the printed number of rows."""
     rng = np.random.default_rng(0)
-    projection = Projection.of(TOLD.size, independence, 4, rng.bytes(16 * independence))
+    projection = Projection.of(TOLD.size, 1, independence, 4, rng.bytes(16 * independence))
     keys = np.array([3, 9], dtype=np.uint64)
     sums = projection.project(keys[:1], np.array([1]))
     answers = projection.reader(sums).sums(keys) / TOLD.size

@@ -174,14 +174,15 @@ def test_every_kernel_has_one_signature() -> None:
 REFINEMENT = """
 import numpy as np
 from factored_mwem.kernels import rows
-from factored_mwem.model.refinement import RefinementTarget, refine
+from factored_mwem.model.refinement import Refinement, RefinementTarget, refine
 
 rng = np.random.default_rng(0)
 for dtype, sizes, level in ((np.int32, (3, 4), np.int32), (np.int64, (5,), np.int64)):
     codes = np.array([rng.integers(0, s, size=50) for s in sizes], dtype=dtype)
     groups = [[np.arange(s, dtype=level), np.minimum(np.arange(s, dtype=level), 1)] for s in sizes]
     even = np.full(np.prod(sizes), 50 / np.prod(sizes))
-    refine(codes, sizes, groups, [RefinementTarget(tuple((a, 0) for a in range(len(sizes))), even)], 100, rng)
+    target = RefinementTarget(tuple((a, 0) for a in range(len(sizes))), even)
+    refine(codes, Refinement(groups, [target]), 100, rng)
 print(*(len(kernel.signatures) for kernel in (rows.charge, rows.improve)))
 """
 

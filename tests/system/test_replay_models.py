@@ -23,7 +23,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.mechanisms.queries import Queries
-from factored_mwem.model.dense import Asked, Factor, ProductModel
+from factored_mwem.model.dense import AnsweredQuestion, Factor, ProductModel
 from factored_mwem.privacy.answers import TrueAnswers
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Measurement, NoiseScale
@@ -61,7 +61,7 @@ def random_model(blocks: list[tuple[int, ...]], total: float, seed: int) -> Prod
     return ProductModel(domain_of(SHAPE), map(Factor, blocks, shapes, tables), total)
 
 
-def answered(question: tuple[Any, int], noisy: Any) -> Asked:
+def answered(question: tuple[Any, int], noisy: Any) -> AnsweredQuestion:
     """As if it was measured so, with noise of scale 1."""
     kind, q = question
     return kind, q, Measurement(kind.positions(q), np.array(noisy), NoiseScale(1.0, Composition.PURE))

@@ -12,7 +12,7 @@ import pytest
 
 from factored_mwem.errors import InputError
 from factored_mwem.kernels import galois
-from factored_mwem.workload.projection import QUADRATIC, Hashed, Listed, Projection, Stack
+from factored_mwem.workload.projection import QUADRATIC, Hashed, Listed, Projection
 
 KEYS = np.arange(4, dtype=np.uint64)
 COUNTS = np.array([3, 1, 0, 2])
@@ -23,12 +23,12 @@ def family(size: int, key_bits: int, independence: int) -> list[Projection]:
     """Every member, by its coefficients."""
     degree = key_bits + (size - 1).bit_length()
     members = itertools.product(range(1 << degree), repeat=independence)
-    return [Projection(np.array([[0, c] for c in m], dtype=np.uint64), size, key_bits) for m in members]
+    return [Projection(np.array([[[0, c] for c in m]], dtype=np.uint64), size, key_bits) for m in members]
 
 
 def random_projection(size: int, independence: int, key_bits: int, seed: int = 0) -> Projection:
     rng = np.random.default_rng(seed)
-    return Projection.of(size, independence, key_bits, rng.bytes(16 * independence))
+    return Projection.of(size, 1, independence, key_bits, rng.bytes(16 * independence))
 
 
 def moments(independence: int) -> tuple[Fraction, Fraction]:
@@ -98,10 +98,10 @@ def test_sums_and_answers_are_those_of_the_entries(size: int, key_bits: int, ind
 def test_eight_coefficients_are_no_quadratic_form() -> None:
     """The bound of the fast way is sharp: x^7 has three bits."""
     projection, keys = random_projection(64, 8, 16), np.arange(50, dtype=np.uint64)
-    signs, places = projection._split(keys)
+    signs, places = projection._split(projection._families[0], keys)
     rows = np.arange(64)
     walsh = 1 - 2 * (np.bitwise_count(rows[None, :] & places[:, None]) & 1).astype(np.int64)
-    guess = signs[:, None] * walsh * projection._base()
+    guess = signs[:, None] * walsh * projection.signs(keys[:1])
     assert (guess != projection.signs(keys)).any()
 
 
@@ -175,7 +175,7 @@ def test_numbers_of_keys() -> None:
 )
 def test_what_is_no_projection_is_refused(coefficients: np.ndarray, size: int, key_bits: int) -> None:
     with pytest.raises(ValueError, match="not a projection"):
-        Projection(coefficients, size, key_bits)
+        Projection(coefficients[None], size, key_bits)
 
 
 def test_blocks_keep_the_mean_and_the_variance() -> None:
@@ -192,17 +192,20 @@ def test_blocks_keep_the_mean_and_the_variance() -> None:
 
 
 @pytest.mark.parametrize(("blocks", "independence"), [(1, 4), (5, 4), (4, 9)])
-def test_a_stack_is_its_blocks(blocks: int, independence: int) -> None:
+def test_a_projection_of_blocks_is_its_entries(blocks: int, independence: int) -> None:
     rng = np.random.default_rng(1)
-    stack = Stack.of(20, blocks, independence, 64, rng.bytes(16 * blocks * independence))
+    stacked = Projection.of(20, blocks, independence, 64, rng.bytes(16 * blocks * independence))
     keys, counts, values = np.arange(9, dtype=np.uint64), rng.integers(0, 9, 9), rng.integers(-9, 9, 20)
-    entries = stack.signs(keys).astype(np.int64)
-    assert entries.shape == (9, 20) and len(stack.parts) == blocks
-    assert stack.project(keys, counts).tolist() == (counts @ entries).tolist()
-    assert stack.reader(values).sums(keys).tolist() == (entries @ values).tolist()
+    entries = stacked.signs(keys).astype(np.int64)
+    assert entries.shape == (9, 20) and stacked.blocks == blocks
+    assert stacked.project(keys, counts).tolist() == (counts @ entries).tolist()
+    assert stacked.reader(values).sums(keys).tolist() == (entries @ values).tolist()
 
 
-def test_a_stack_has_equal_blocks() -> None:
-    for parts in ([], [random_projection(8, 4, 8), random_projection(4, 4, 8)]):
-        with pytest.raises((ValueError, IndexError)):
-            Stack(parts)
+UNFIT = [(0, 8, 4), (3, 8, 4), (16, 8, 4), (2, 2**24, 100)]
+
+
+@pytest.mark.parametrize(("blocks", "size", "independence"), UNFIT)
+def test_blocks_are_equal_and_not_too_much_work(blocks: int, size: int, independence: int) -> None:
+    with pytest.raises(ValueError, match="not a projection"):
+        Projection(np.zeros((blocks, independence, 2), dtype=np.uint64), size, 8)

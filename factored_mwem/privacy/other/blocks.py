@@ -127,12 +127,12 @@ def attention_bound(ordered: np.ndarray, width: int, beta: float, group: int) ->
     def radius(count: int) -> float:
         return float((ordered[count - 1 :] - ordered[: len(ordered) - count + 1]).min()) / 2
 
-    count, found, step = majority(len(ordered), group), 0.0, 0
+    count, bound, step = majority(len(ordered), group), 0.0, 0
     while count + (step + 1) * group <= len(ordered):
         here, next_one = count + step * group, count + (step + 1) * group
-        found = max(found, math.exp(-beta * step) * (radius(here) + radius(next_one)))
+        bound = max(bound, math.exp(-beta * step) * (radius(here) + radius(next_one)))
         step += 1
-    return max(found, math.exp(-beta * step) * width) * UP
+    return max(bound, math.exp(-beta * step) * width) * UP
 
 
 class PrivateResults(Sealed):
@@ -167,8 +167,8 @@ class PrivateResults(Sealed):
 
 def block_of(rows: int, blocks: int, key: bytes) -> np.ndarray:
     """int64[row]: a block for each row, by 64 bits of SHAKE-256: uniform to one part in 2^64 / blocks."""
-    found = np.empty(rows, dtype=np.int64)
+    numbers = np.empty(rows, dtype=np.int64)
     for at in range(0, rows, DRAWN):
         bits = hashlib.shake_256(key + at.to_bytes(8, "little")).digest(8 * min(DRAWN, rows - at))
-        found[at : at + DRAWN] = np.frombuffer(bits, dtype="<u8") % np.uint64(blocks)
-    return found
+        numbers[at : at + DRAWN] = np.frombuffer(bits, dtype="<u8") % np.uint64(blocks)
+    return numbers

@@ -49,9 +49,9 @@ class Edges(Private):
     def exact(self, what: What) -> np.ndarray:
         """int64: what noise is added to: 0 or 1 for every pair, or a single number."""
         if what is AllEdges.PAIRS:
-            found = np.zeros(self._pairs, dtype=np.int64)
-            found[self._numbers] = 1
-            return found
+            pairs = np.zeros(self._pairs, dtype=np.int64)
+            pairs[self._numbers] = 1
+            return pairs
         return np.array([self._count(what)], dtype=np.int64)
 
     def gap(self, what: What, grains: int) -> int:

@@ -64,11 +64,11 @@ def local_of_triangles(adjacency: np.ndarray) -> np.ndarray:
     best = np.full(n - 1, -1, dtype=np.int64)  # of each number of common neighbours, the largest b
     np.maximum.at(best, common[pairs], alone[pairs])
     (a,) = np.nonzero(best >= 0)
-    found = list[int]()
-    while not found or found[-1] < n - 2:
-        k = len(found)
-        found.append(int(np.minimum(a + (k + np.minimum(k, best[a])) // 2, n - 2).max()))
-    return np.array(found, dtype=np.int64)
+    local = list[int]()
+    while not local or local[-1] < n - 2:
+        k = len(local)
+        local.append(int(np.minimum(a + (k + np.minimum(k, best[a])) // 2, n - 2).max()))
+    return np.array(local, dtype=np.int64)
 
 
 def check_graph(adjacency: np.ndarray) -> None:
@@ -126,9 +126,9 @@ def local_of_spanning_tree(
     levels = np.unique(np.append(weight, top))
     whole, holding = cut_sizes(sorted_edges, np.searchsorted(weight, levels, side="left"), vertices)
     gaps = levels[:, None] - weight[None, :]
-    found = list[int]()
-    while not found or found[-1] < top:
-        k = len(found)
+    local = list[int]()
+    while not local or local[-1] < top:
+        k = len(local)
         first = levels[whole <= k].max(initial=0)
-        found.append(int(max(first, gaps[holding <= k + 1].max(initial=0))))
-    return np.array(found, dtype=np.int64)
+        local.append(int(max(first, gaps[holding <= k + 1].max(initial=0))))
+    return np.array(local, dtype=np.int64)

@@ -21,7 +21,7 @@ from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.inputs.source import Private
-from factored_mwem.workload.projection import Stack, Universe
+from factored_mwem.workload.projection import Projection, Universe
 
 
 class Projected(Private):
@@ -29,7 +29,7 @@ class Projected(Private):
 
     __slots__ = ("_profile", "_projection", "_universe")
 
-    def __init__(self, profile: ColumnProfile, universe: Universe, projection: Stack) -> None:
+    def __init__(self, profile: ColumnProfile, universe: Universe, projection: Projection) -> None:
         self._profile, self._universe, self._projection = profile, universe, projection
 
     def exact(self, what: tuple[()]) -> np.ndarray:
@@ -53,7 +53,7 @@ class PrivateProjection(Sealed):
         self.size = size
 
     @classmethod
-    def of(cls, table: Source, column: str, universe: Universe, projection: Stack) -> PrivateProjection:
+    def of(cls, table: Source, column: str, universe: Universe, projection: Projection) -> PrivateProjection:
         """The keys of a table's column, read and sealed at once. One pass."""
         return cls(Projected(table.profile([column])[column], universe, projection), column, projection.size)
 

@@ -44,16 +44,19 @@ def measure_smooth(
     sealed: Sealed,
     what: Any,
     *,
-    cost: Fraction,
     shape: Shape,
-    delta: Fraction = Fraction(0),
+    cost: Fraction | None = None,
+    delta: Fraction | None = None,
 ) -> int:
-    """The number, noisy, in its units. Cost: `cost` and, for Laplace noise, `delta`, one charge.
+    """The number, noisy, in its units. Cost: `cost` and, for Laplace noise, `delta`, one charge; all that is
+    left, where they are not said.
 
     The charge tells the public multiplier and beta; the scale is their product with the bound, and private.
     Source: Nissim, Raskhodnikova, Smith 2007, Lemma 2.6.
     """
     assert session.composition is Composition.PURE, "these events are not counted in rho"
+    cost = Fraction(float_down(session.left)) if cost is None else cost
+    delta = session.accountant.budget.discovery_delta if delta is None else delta
     noise = constants(shape, cost, delta)
     beta = math.floor(noise.beta * BETA_GRID)
     charge = Charge("measure", SMOOTH[shape], sealed.names, noise.multiplier, beta, delta)

@@ -100,13 +100,13 @@ def cuts(
     >>> from factored_mwem.sessions.graph import cuts
     >>> rng = np.random.default_rng(0)
     >>> with cuts(rng.integers(0, 200, (4000, 2)), 200, epsilon=1.0) as session:
-    ...     told = session.cut(range(100))
-    >>> told.source in ("measured", "model"), abs(told.value - 2000) < told.bound + 200
+    ...     answer = session.cut(range(100))
+    >>> answer.source in ("measured", "model"), abs(answer.value - 2000) < answer.bound + 200
     (True, True)
     """
-    given: dict[str, Any] = dict(choices)
-    booking = Booking.of(given)
-    request = GraphRequest.of(edges, vertices, policy, columns=columns, method="noise", many=True, **given)
+    options: dict[str, Any] = dict(choices)
+    booking = Booking.of(options)
+    request = GraphRequest.of(edges, vertices, policy, columns=columns, method="noise", many=True, **options)
     if not (isinstance(alpha, float | int) and 0 < alpha < 1):
         raise InputError(f"alpha={shown(alpha)}: must be a share of the edges between 0 and 1, such as 0.05")
     if hypothesis not in get_args(Hypothesis):
@@ -115,16 +115,16 @@ def cuts(
         check_pairs(request.vertices)
     if booking.run_id is not None:
         raise InputError("a session of cuts cannot be taken up again; leave out run_id")
-    spending = request.spending("cuts", alpha=alpha, beta=beta, hypothesis=hypothesis)
+    spending = request.spent_on("cuts", alpha=alpha, beta=beta, hypothesis=hypothesis)
     Prices(math.inf, beta, spending.budget.composition)  # what can be refused is, before an edge is read
     with spending.opened(booking) as spent:
         sealed, session = request.sealed(), spent.session
         cost = session.accountant.budget.amount * COUNT_SHARE
-        found = session.measure(sealed, AllEdges.COUNT, cost=cost)
-        edges = max(1.0, float(found.noisy[0]))
+        counted = session.measure(sealed, AllEdges.COUNT, cost=cost)
+        edges = max(1.0, float(counted.noisy[0]))
         try:
             prices = Prices(max(alpha * edges, 2.0), beta, session.composition)
-            most = min(edges + single_bound(found.scale, -math.log(FAILS)), float(request.vertices.pairs))
+            most = min(edges + single_bound(counted.scale, -math.log(FAILS)), float(request.vertices.pairs))
             kind: type[CutFriezeKannan | PairWeights]
             kind = CutFriezeKannan if hypothesis == "frieze-kannan" else PairWeights
             most = max(most, 1.0)

@@ -102,9 +102,7 @@ def _starts(matrix: np.ndarray) -> np.ndarray:
     return np.concatenate([np.ones((1, n), np.bool_), low.reshape(-1, n), high.reshape(-1, n)])
 
 
-def _climb(
-    matrix: np.ndarray, sources: np.ndarray, best: Callable[..., tuple[np.ndarray, np.ndarray]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _climb(matrix: np.ndarray, sources: np.ndarray, best: Best) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(value, S, T) for each start: take the best T for S, then the best S for T, while the value grows."""
     values, targets = np.full(len(sources), -np.inf), sources
     for _ in range(CLIMBS):

@@ -16,7 +16,7 @@ from factored_mwem.files.files import IfExists, read_text
 from factored_mwem.ledger.run import Booking
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Output, Statement
-from factored_mwem.sessions.graph.release import make_graph, spending_of
+from factored_mwem.sessions.graph.release import make_graph
 from factored_mwem.sessions.graph.request import GraphRequest
 from factored_mwem.sessions.graph.result import GraphRelease
 from factored_mwem.tables.outputs.formats import check_format, write_batches
@@ -44,21 +44,21 @@ def publish_graph(
         if target is not None:
             check_format(target)
     place = Publication(files, exists, booking)
-    with spending_of(request).booked(booking) as run:
+    with request.spending.booked(booking) as run:
         if (before := place.reused(run)) is not None:
             return PublishedGraph(before, reused=True)
         with place.of(run):
-            made = make_graph(request, run)
+            graph = make_graph(request, run)
             place.replacing()
-            edges, output = made.to_arrow(), files.data
+            edges, output = graph.to_arrow(), files.data
             assert output is not None
             if files.weights is not None:
-                _write(place, files.weights, made.pairs_to_arrow())
+                _write(place, files.weights, graph.pairs_to_arrow())
             if files.answers is not None:
-                _write(place, files.answers, answers_table(made, cuts))
+                _write(place, files.answers, answers_table(graph, cuts))
             digest = _write(place, output, edges)
             statement = place.record(
-                made.statement, Output(file=output.name, rows=edges.num_rows, sha256=digest)
+                graph.statement, Output(file=output.name, rows=edges.num_rows, sha256=digest)
             )
         return PublishedGraph(statement, reused=False, resumed=run.resumed)
 

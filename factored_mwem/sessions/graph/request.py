@@ -14,7 +14,7 @@ from factored_mwem.errors import InputError, shown
 from factored_mwem.pipeline.record.assumptions import Assumption
 from factored_mwem.pipeline.spending import Spending, Spent
 from factored_mwem.privacy.other.edges import PrivateEdges, check_pairs
-from factored_mwem.request.promise import Terms, TermsChoices
+from factored_mwem.request.promise import BookedTerms, Terms
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.graph.linear_program import check_program, needed
 from factored_mwem.sessions.graph.spectral import WHOLE
@@ -26,6 +26,7 @@ from factored_mwem.tables.inputs.text_form import Reading
 from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 
 Method = Literal["lp", "spectral", "noise"]
+SPECTRAL: Method = "spectral"
 CONVENTION = (
     "an edge is an unordered pair of different vertices, there or not; a cut (S, T) counts an edge once that "
     "has an end in S and the other in T, also where both ends are in both; it counts once however many "
@@ -36,6 +37,14 @@ SHARED = (
     "surroundings",
 )  # fmt: skip
 """What the promise about a table takes for granted that one about a graph does, too."""
+
+
+class GraphOptions(BookedTerms, total=False):
+    """The other options of a graph, all of them public."""
+
+    columns: Sequence[str] | None
+    method: Method | None
+    seed: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -54,16 +63,17 @@ class GraphRequest(PrivateTable):
         vertices: Any,
         policy: Terms | None = None,
         *,
-        columns: Sequence[str] | None = None,
-        method: Method | None = None,
-        seed: int | None = None,
         many: bool = False,
-        **choices: Unpack[TermsChoices],
+        **options: Unpack[GraphOptions],
     ) -> GraphRequest:
         """Raises InputError or ResourceError for what cannot be done, before anything is spent. Reads names
         and types alone. Without a method: spectral. Pure by default, for one noisy vector costs less that
         way; every line of a file is a record. `many`: there may be too many vertices for all pairs.
         """
+        choices: dict[str, Any] = dict(options)
+        columns, seed = choices.pop("columns", None), choices.pop("seed", None)
+        method = choices.pop("method", None)
+        method = SPECTRAL if method is None else method
         terms = Terms.given(policy, choices, delta=0.0, records="lines")
         for name in ("decimal", "date_format", "time_zone", "missing"):
             if getattr(terms, name) is not None:
@@ -73,7 +83,6 @@ class GraphRequest(PrivateTable):
         known = Vertices.of(vertices)
         if not many:
             check_pairs(known)
-        method = "spectral" if method is None else method
         if method not in get_args(Method):
             raise InputError(f"method={shown(method)}: must be one of {', '.join(get_args(Method))}")
         if method == "lp":
@@ -90,8 +99,13 @@ class GraphRequest(PrivateTable):
             vertices=known, ends=ends, seed=seed, method=method,  # as checked
         )  # fmt: skip
 
-    def spending(self, kind: str, **settings: Any) -> Spending:
-        """What the books know of it: of a release, or of another `kind`."""
+    @property
+    def spending(self) -> Spending:
+        """The release as the ledger enters it."""
+        return self.spent_on("graph", method=self.method, sample_seed=self.seed)
+
+    def spent_on(self, kind: str, **settings: Any) -> Spending:
+        """What the ledger enters of a `kind` of question about the graph."""
         about = {
             "vertices": len(self.vertices),
             "vertices_sha256": self.vertices.digest,
@@ -120,23 +134,23 @@ class GraphRequest(PrivateTable):
         return own | {name: known[name] for name in SHARED if name in known}
 
 
-def open_edges(given: Any, policy: Terms) -> Source:
+def open_edges(edges: Any, policy: Terms) -> Source:
     """The edges as a table: a file or any data frame with a column for each end, a networkx graph, whose
     nodes go by their `str`, or an integer array of two columns. Raises InputError if it is none.
 
     A line of a text file is a record whatever its quotes, unless the policy says otherwise.
     """
-    if isinstance(given, np.ndarray):
-        if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+    if isinstance(edges, np.ndarray):
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
             raise InputError("edges as an array are whole numbers in two columns")
-        given = pa.table({"from": given[:, 0], "to": given[:, 1]})
-    elif type(given).__module__.partition(".")[0] == "networkx" and hasattr(given, "edges"):
-        ends = [(str(first), str(second)) for first, second, *_ in given.edges]
+        edges = pa.table({"from": edges[:, 0], "to": edges[:, 1]})
+    elif type(edges).__module__.partition(".")[0] == "networkx" and hasattr(edges, "edges"):
+        ends = [(str(first), str(second)) for first, second, *_ in edges.edges]
         columns = {"from": [first for first, _ in ends], "to": [second for _, second in ends]}
-        given = pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
-    text = is_text_file(given) or str(given) == STANDARD_INPUT
+        edges = pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
+    text = is_text_file(edges) or str(edges) == STANDARD_INPUT
     records = policy.records if text else "checked"
-    source = open_source(given, Reading(records, policy.dialect), privacy_id=policy.privacy_id)
+    source = open_source(edges, Reading(records, policy.dialect), privacy_id=policy.privacy_id)
     if not isinstance(source, Local):
-        raise InputError(f"edges={shown(given)}: edges are read on this machine; give a file or a data frame")
+        raise InputError(f"edges={shown(edges)}: edges are read on this machine; give a file or a data frame")
     return source

@@ -51,8 +51,8 @@ class GraphRelease:
 
     >>> import numpy as np
     >>> from factored_mwem import release_graph
-    >>> made = release_graph(np.array([[0, 1], [1, 2], [0, 2]]), 6, epsilon=3.0, seed=1)
-    >>> made.cut([0, 1, 2], [0, 1, 2]).pairs, made.statement.recompute() <= 3.0
+    >>> synthetic = release_graph(np.array([[0, 1], [1, 2], [0, 2]]), 6, epsilon=3.0, seed=1)
+    >>> synthetic.cut([0, 1, 2], [0, 1, 2]).pairs, synthetic.statement.recompute() <= 3.0
     (3, True)
     """
 

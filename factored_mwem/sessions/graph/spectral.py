@@ -90,17 +90,14 @@ def _outside(matrix: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]
     n = len(matrix)
     if n <= WHOLE:
         values, vectors = np.linalg.eigh(matrix)
-        some = np.abs(values) > radius
-        some[int(np.argmax(np.abs(values)))] = True
-        return values[some], vectors[:, some]
-    from scipy.sparse.linalg import eigsh
+    else:
+        from scipy.sparse.linalg import eigsh
 
-    count = 6
-    while True:
+        count = 6
         values, vectors = eigsh(matrix, k=count, which="LM", tol=1e-3)
-        if np.abs(values).min() <= radius or count >= MOST_VECTORS:
-            break
-        count *= 4
+        while np.abs(values).min() > radius and count < MOST_VECTORS:
+            count *= 4
+            values, vectors = eigsh(matrix, k=count, which="LM", tol=1e-3)
     some = np.abs(values) > radius
     some[int(np.argmax(np.abs(values)))] = True
     return values[some], vectors[:, some]

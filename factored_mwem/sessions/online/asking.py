@@ -21,7 +21,7 @@ from factored_mwem.mechanisms.result import first_total
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.spending import Spending, Spent
 from factored_mwem.privacy.other.cuts import PrivateQuestions
-from factored_mwem.request.policy import BookedChoices, Choices, Policy
+from factored_mwem.request.policy import BookedChoices, Policy
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.online.factored import MAX_CELLS, Factored
 from factored_mwem.sessions.online.mechanism import Online
@@ -36,24 +36,30 @@ COUNT_NOISE = 50.0
 """Scale, in records, beyond which no less noise is wanted there."""
 
 
+class AskOptions(BookedChoices, total=False):
+    """What a session begins with where it has no model, and how near the truth its answers must be."""
+
+    domain: Domain | dict[str, Any] | str | Path | None
+    columns: Sequence[str] | None
+    alpha: float
+    beta: float
+
+
 @contextlib.contextmanager
 def ask(
     table: Any,
     model: str | Path | Release | None = None,
     policy: Policy | None = None,
-    *,
-    domain: Domain | dict[str, Any] | str | Path | None = None,
-    alpha: float = ALPHA,
-    beta: float = BETA,
-    **choices: Unpack[BookedChoices],
+    **options: Unpack[AskOptions],
 ) -> Iterator[Asking]:
     """A session of questions about a private `table`, within the policy's budget.
 
-    Each answer is within `alpha`, a share of the records, of the truth with probability 1 - `beta`: from the
-    model of a release (a file, or a Release), if a private test finds it near enough, else measured, which
-    improves the model. Without `model` the session begins with the `domain` alone. With `ledger` the whole
-    budget is reserved before the first noise, and only what was spent stays entered at the end; the same
-    `run_id` resumes a session that died. `choices` are fields of Policy.
+    Each answer is within `alpha` (.01), a share of the records, of the truth with probability 1 - `beta`
+    (.001): from the model of a release (a file, or a Release), if a private test finds it near enough, else
+    measured, which improves the model. Without `model` the session begins with the `domain` alone, or with
+    `columns` of it. With `ledger` the whole budget is reserved before the first noise, and only what was
+    spent stays entered at the end; the same `run_id` resumes a session that died. The other `options` are
+    fields of Policy.
 
     Raises, before anything is spent wherever public facts are enough to know it:
         InputError: the table or the model cannot be read, or an argument is wrong or does not fit them.
@@ -65,15 +71,15 @@ def ask(
     >>> people = pa.table({"age": [31, 45, 31, 62] * 2500, "sex": ["F", "M", "M", "F"] * 2500})
     >>> public = {"fields": [{"name": "sex", "categories": ["F", "M"]},
     ...     {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}]}
-    >>> made = release(people, 2, domain=public, epsilon=1.0)
-    >>> with ask(people, made, alpha=0.02, epsilon=0.5) as session:
-    ...     told = session.answer("count where age >= 40 and sex = M")
-    >>> abs(told.value - 2500) <= told.bound <= 210
+    >>> synthetic = release(people, 2, domain=public, epsilon=1.0)
+    >>> with ask(people, synthetic, alpha=0.02, epsilon=0.5) as session:
+    ...     answer = session.answer("count where age >= 40 and sex = M")
+    >>> abs(answer.value - 2500) <= answer.bound <= 210
     True
     """
-    given: dict[str, Any] = dict(choices)
-    booking = Booking.of(given)
-    request = AskRequest.of(table, model, policy, domain=domain, alpha=alpha, beta=beta, **given)
+    choices: dict[str, Any] = dict(options)
+    booking = Booking.of(choices)
+    request = AskRequest.of(table, model, policy, **choices)
     with request.spending.booked(booking) as run:
         with asked(request, run, resumable=booking.run_id is not None) as session:
             yield session
@@ -85,7 +91,7 @@ class AskRequest(PrivateTable):
     """A private table, what is known of it at the beginning, and how near the truth answers must be."""
 
     promise: Policy
-    made: Release | None
+    start: Release | None
     alpha: float
     beta: float
 
@@ -95,28 +101,28 @@ class AskRequest(PrivateTable):
         table: Any,
         model: str | Path | Release | None,
         policy: Policy | None = None,
-        *,
-        domain: Domain | dict[str, Any] | str | Path | None = None,
-        columns: Sequence[str] | None = None,
-        alpha: float = ALPHA,
-        beta: float = BETA,
-        **choices: Unpack[Choices],
+        **options: Unpack[AskOptions],
     ) -> AskRequest:
-        """As `ask`; `columns`: of the `domain`. Raises InputError, ResourceError by public facts."""
+        """As `ask`. Raises InputError, ResourceError by public facts."""
+        choices: dict[str, Any] = dict(options)
+        domain, columns = choices.pop("domain", None), choices.pop("columns", None)
+        alpha, beta = choices.pop("alpha", ALPHA), choices.pop("beta", BETA)
         if not (isinstance(alpha, float | int) and 0 < alpha < 1):
             raise InputError(f"alpha={alpha!r}: must be a share of the records between 0 and 1, such as 0.01")
-        made = Release.load(model) if isinstance(model, str | Path) else model
-        if (made is None) == (domain is None):
+        start = Release.load(model) if isinstance(model, str | Path) else model
+        if (start is None) == (domain is None):
             raise InputError("a session begins with --model, or else with --domain, and not with both")
-        if made is not None and columns is not None:
+        if start is not None and columns is not None:
             raise InputError(
                 "--columns is for a session without --model: a model says which columns it knows"
             )
         promise = Policy.given(policy, choices).uncertified
-        domain = made.domain if made is not None else domain
-        request = cls.open(table, promise, domain=domain, columns=columns, made=made, alpha=alpha, beta=beta)
+        domain = start.domain if start is not None else domain
+        request = cls.open(
+            table, promise, domain=domain, columns=columns, start=start, alpha=alpha, beta=beta
+        )
         _ = request.scope  # which refuses columns that are not those of the domain
-        records = made.model.total if made is not None else math.inf
+        records = start.model.total if start is not None else math.inf
         Prices(alpha * records, beta, request.spending.budget.composition)
         return request
 
@@ -135,7 +141,7 @@ class AskRequest(PrivateTable):
     @property
     def domain(self) -> Domain:
         """What may be asked about."""
-        domain = self.made.domain if self.made is not None else self.scope.domain
+        domain = self.start.domain if self.start is not None else self.scope.domain
         assert domain is not None
         return domain
 
@@ -146,7 +152,7 @@ class AskRequest(PrivateTable):
             "alpha": self.alpha,
             "beta": self.beta,
             "domain": self.domain.to_dict(),
-            "model": _digest(self.made) if self.made is not None else None,
+            "model": _digest(self.start) if self.start is not None else None,
         }
         return Spending("ask", self.promise, settings, self.fingerprint)
 
@@ -173,14 +179,14 @@ def asked(request: AskRequest, run: Run, *, resumable: bool) -> Iterator[Asking]
 
 def _begun(request: AskRequest, spent: Spent, scope: Scope) -> Asking:
     """The session with its model; where there was none, the records are counted first."""
-    session, domain, made = spent.session, request.domain, request.made
+    session, domain, start = spent.session, request.domain, request.start
     alpha, beta = request.alpha, request.beta
     sealed = PrivateQuestions.of(session.rows)
     composition = session.composition
-    if made is not None:
-        total = float(made.model.total)
+    if start is not None:
+        total = float(start.model.total)
         prices = Prices(alpha * total, beta, composition)
-        model = Factored(made.model, prices.alpha, max_cells=max(MAX_CELLS, made.model.cells))
+        model = Factored(start.model, prices.alpha, max_cells=max(MAX_CELLS, start.model.cells))
     else:
         enough = price(additive(composition), scale=COUNT_NOISE, sensitivity=session.unit.contributions)
         cost = min(session.accountant.budget.amount * COUNT_SHARE, enough)
@@ -192,12 +198,12 @@ def _begun(request: AskRequest, spent: Spent, scope: Scope) -> Asking:
         prices = Prices(alpha * total, beta, composition)
         model = Factored.uniform(domain.modelled.shape, total, prices.alpha)
     known = spent.rests_on(request, rules=bool(scope.domain and scope.domain.rules))
-    return Asking(domain, model, made, known, spent, Online(session, prices), sealed)
+    return Asking(domain, model, start, known, spent, Online(session, prices), sealed)
 
 
-def _digest(made: Release) -> str:
+def _digest(start: Release) -> str:
     """Of the model's numbers, so that a session goes on from the model it began with."""
     digest = hashlib.sha256()
-    for part in made.model.components:
+    for part in start.model.components:
         digest.update(part.beliefs.cliques.tobytes())
     return digest.hexdigest()

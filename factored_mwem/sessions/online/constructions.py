@@ -25,16 +25,16 @@ from factored_mwem.errors import InputError
 MAX_NUMBERS = 2**22
 """Of all tables that the median mechanism keeps, together."""
 Query = TypeVar("Query")
-Asked = TypeVar("Asked", contravariant=True)
+QueryKind = TypeVar("QueryKind", contravariant=True)
 
 
-class Construction(Protocol[Asked]):
+class Construction(Protocol[QueryKind]):
     """A hypothesis D^t, updated in place; what a query is, each kind of construction says."""
 
-    def answer(self, query: Asked) -> float:
+    def answer(self, query: QueryKind) -> float:
         """q(D^t), in records."""
 
-    def update(self, query: Asked, value: float) -> None:
+    def update(self, query: QueryKind, value: float) -> None:
         """D^{t+1}. Of `value`, records, only the side of q(D^t) counts: below it, or not."""
 
     def bound(self, alpha: float) -> float:
@@ -52,7 +52,8 @@ class WeightedConstruction:
 
     def __init__(self, total: float, alpha: float, surprise: float) -> None:
         """`total`: n, a public number of records; `alpha`: the level, in records, for which steps are made;
-        `surprise`: in nats, log |X| of a uniform start. Raises InputError unless both numbers are positive.
+        `surprise`: in nats, log |X| of a uniform start, else the most that a table's relative entropy to the
+        start may be. Raises InputError unless both numbers are positive.
         """
         if not (0 < total < math.inf and 0 < alpha < math.inf):
             raise InputError(f"multiplicative weights need alpha={alpha:g} and n={total:g} to be positive")

@@ -31,6 +31,7 @@ from factored_mwem.model.clique_tree import CliqueTree, halves
 from factored_mwem.model.corrections import shrunk
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.other.cuts import TableCut
+from factored_mwem.sessions.online.constructions import WeightedConstruction
 from factored_mwem.sessions.online.question import NOBODY, CountQuestion
 
 MAX_CELLS = 2**20
@@ -39,8 +40,10 @@ LEAST_SHARE = 1e-9
 """Of the records: no answer makes a cell emptier than this, for a zero would be for ever."""
 
 
-class Factored:
-    """A forest of clique trees that answers questions and takes in what was measured, in place."""
+class Factored(WeightedConstruction):
+    """A forest of clique trees that answers questions and takes in what was measured, in place. Its bound is
+    infinite where the start rules cells out.
+    """
 
     def __init__(self, forest: Forest, alpha: float, *, max_cells: int = MAX_CELLS) -> None:
         """`forest`: where it begins, which is not changed; `alpha`: the level, in records, for which the step
@@ -48,9 +51,8 @@ class Factored:
         """
         self.forest = Forest(forest.levels, forest.components, forest.total)
         self.forest.corrections = forest.corrections
-        self.max_cells, self.step = max_cells, alpha / (2 * forest.total)
-        self.most_surprise = sum(map(_most_surprise, forest.components))
-        """Nats: relative entropy of any table to the first hypothesis is at most this."""
+        self.max_cells = max_cells
+        super().__init__(forest.total, alpha, sum(map(_most_surprise, forest.components)))
 
     @classmethod
     def uniform(
@@ -63,11 +65,6 @@ class Factored:
             for a, size in enumerate(levels.shape)
         ]
         return cls(Forest(levels, parts, total), alpha, max_cells=max_cells)
-
-    @property
-    def total(self) -> float:
-        """n, in records."""
-        return self.forest.total
 
     def answers(self, question: CountQuestion) -> np.ndarray:
         """float64[group]: q(D^t) of each group of a question, in records."""
@@ -87,12 +84,6 @@ class Factored:
         cells = np.ones(math.prod(question.cut.sizes))
         cells[question.wanted] = math.exp(-self.step if value < self.answer(question) else self.step)
         self._multiply(question.cut, cells)
-
-    def bound(self, alpha: float) -> float:
-        """B(alpha) = 4 n^2 Psi / alpha^2, with Psi = log |X| of a uniform start, else the most that a table's
-        relative entropy to the start may be; infinite where the start rules cells out.
-        """
-        return 4 * self.total**2 * self.most_surprise / alpha**2
 
     def learn(self, cut: TableCut, noisy: np.ndarray, stddev: float) -> bool:
         """Rake the model to noisy counts of all cells of a cut, `noisy: int64[cell]`, each shrunk towards the

@@ -18,7 +18,7 @@ from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.record.assumptions import Assumption
 from factored_mwem.pipeline.spending import Spending, Spent
 from factored_mwem.privacy.other.projected import PrivateProjection, measure_by_laplace
-from factored_mwem.request.promise import BookedTerms, Terms, TermsChoices
+from factored_mwem.request.promise import BookedTerms, Terms
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.sketch.released import LEAST, Sketch
 from factored_mwem.tables.backends.source import Source
@@ -30,7 +30,7 @@ from factored_mwem.workload.projection import (
     QUADRATIC,
     Hashed,
     Listed,
-    Stack,
+    Projection,
 )
 
 log = logging.getLogger("factored_mwem")
@@ -42,6 +42,15 @@ BLOCKS, BLOCK_ROWS = 32, 64
 """Blocks of polynomials of their own, where each would have as many rows as this, and a quadratic form."""
 HASH_KEY_BYTES = 16
 Kind = Literal["gaussian", "laplace"]
+
+
+class SketchOptions(BookedTerms, total=False):
+    """How a column is sketched, whom that protects, and where its cost is entered."""
+
+    size: int | None
+    independence: int
+    noise: Kind
+    keys: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -64,18 +73,12 @@ class SketchRequest(PrivateTable):
 
     @classmethod
     def of(
-        cls,
-        table: Any,
-        column: str,
-        policy: Terms | None = None,
-        *,
-        size: int | None = None,
-        independence: int = LEAST,
-        noise: Kind = "gaussian",
-        keys: Sequence[str] | None = None,
-        **choices: Unpack[TermsChoices],
+        cls, table: Any, column: str, policy: Terms | None = None, **options: Unpack[SketchOptions]
     ) -> SketchRequest:
         """Raises InputError for whatever is wrong by public facts: numbers, names and types."""
+        choices: dict[str, Any] = dict(options)
+        size, independence = choices.pop("size", None), choices.pop("independence", LEAST)
+        noise, keys = choices.pop("noise", "gaussian"), choices.pop("keys", None)
         terms = Terms.given(policy, choices)
         pure = terms.delta == 0
         size = (PURE_ROWS if pure else ROWS) if size is None else size
@@ -151,40 +154,29 @@ def _check_column(table: Source, column: str) -> None:
         raise InputError(f"column {column!r} is {spelt(kind)}, which cannot be keys; make it text") from None
 
 
-def sketch(
-    table: Any,
-    column: str,
-    policy: Terms | None = None,
-    *,
-    size: int | None = None,
-    independence: int = LEAST,
-    noise: Kind = "gaussian",
-    keys: Sequence[str] | None = None,
-    **choices: Unpack[BookedTerms],
-) -> Sketch:
+def sketch(table: Any, column: str, policy: Terms | None = None, **options: Unpack[SketchOptions]) -> Sketch:
     """A sketch of how often each key of a private table's `column` comes; safe to publish.
 
-    It answers for any keys of an infinite universe, in records.
+    It answers for any keys of an infinite universe, in records. `options`, all of them optional:
+
     `size` (T): rows of the projection, 2^17 by default, or 2^11 under pure privacy, where rows cost accuracy.
     `independence`: coefficients of the hash polynomial, at least 4, which an answer's standard deviation
     rests on; bounds for all queries at once need `Printed.independence`. `noise`: "gaussian", or "laplace" as
     in the paper's SparseProject, with sqrt(2) times the standard deviation (always with delta 0). `keys`: a
     public list of all possible keys; records of other keys, or without a key, are not counted.
-    Other arguments and errors: as of `release`.
+    The others, and errors: as of `release`.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import sketch
     >>> visits = pa.table({"url": ["/home"] * 900 + ["/jobs"] * 80 + [f"/page/{i}" for i in range(20)]})
-    >>> made = sketch(visits, "url", epsilon=1.0)
-    >>> answer = made.answer(["/home", "/jobs"])
+    >>> pages = sketch(visits, "url", epsilon=1.0)
+    >>> answer = pages.answer(["/home", "/jobs"])
     >>> abs(answer.estimate - 980) < 8 * answer.stderr
     True
     """
-    given: dict[str, Any] = dict(choices)
-    booking = Booking.of(given)
-    request = SketchRequest.of(
-        table, column, policy, size=size, independence=independence, noise=noise, keys=keys, **given
-    )
+    choices: dict[str, Any] = dict(options)
+    booking = Booking.of(choices)
+    request = SketchRequest.of(table, column, policy, **choices)
     return request.spending.made(booking, partial(make_sketch, request))
 
 
@@ -198,7 +190,7 @@ def make_sketch(request: SketchRequest, run: Run) -> Sketch:
     spent = request.spending.begin(run, hash=entropy.hex())
     pinned = bytes.fromhex(spent.pinned["hash"])
     universe: Hashed | Listed = request.listed or Hashed(pinned[:HASH_KEY_BYTES])
-    projection = Stack.of(
+    projection = Projection.of(
         request.size, request.blocks, request.independence, universe.bits, pinned[HASH_KEY_BYTES:]
     )
     source = request.bounded()

@@ -21,8 +21,8 @@ class Printed:
     beyond the bounds, keys `m` of a query, `k` queries, `n` records, which the paper takes as public.
 
     >>> from factored_mwem.sessions.sketch import Printed
-    >>> told = Printed(epsilon=1.0, delta=1e-9, beta=0.05, m=4, k=10, n=10)
-    >>> f"{told.size:.3g} rows, {told.independence} coefficients"
+    >>> printed = Printed(epsilon=1.0, delta=1e-9, beta=0.05, m=4, k=10, n=10)
+    >>> f"{printed.size:.3g} rows, {printed.independence} coefficients"
     '2.96e+08 rows, 49 coefficients'
     """
 

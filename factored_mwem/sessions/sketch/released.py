@@ -33,8 +33,7 @@ from factored_mwem.workload.projection import (
     Hashed,
     Listed,
     Projection,
-    Stack,
-    StackReader,
+    ProjectionReader,
 )
 
 log = logging.getLogger("factored_mwem")
@@ -100,11 +99,11 @@ class Sketch:
 
     column: str
     universe: Hashed | Listed
-    projection: Stack
+    projection: Projection
     noisy: np.ndarray = field(repr=False)
     scale: NoiseScale
     statement: Statement = field(repr=False)
-    _reader: StackReader | None = field(default=None, init=False, repr=False)
+    _reader: ProjectionReader | None = field(default=None, init=False, repr=False)
 
     @property
     def squares(self) -> float:
@@ -149,14 +148,55 @@ class Sketch:
             raise InputError(f"key {key!r} is not in the sketch's list of keys")
         return number
 
-    def save(self, path: str | Path | Target, *, overwrite: bool = False) -> None:
+    def save(
+        self, path: str | Path | Target, *, overwrite: bool = False, exists: IfExists | None = None
+    ) -> None:
         """Write the sketch file, whole or not at all. Raises InputError if it exists, without `overwrite`."""
-        save(self, target_of(path), IfExists(overwrite))
+        target, exists = target_of(path), exists or IfExists(overwrite)
+        target.check(exists)
+        content = self._content()
+        with target.replacing(exists) as temporary:
+            temporary.write_bytes(content)
+        log.info("wrote %r: the sketch", str(target))
+
+    def _content(self) -> bytes:
+        """The file's bytes."""
+        universe, projection = self.universe, self.projection
+        header = {
+            "fmwem_sketch": VERSION,
+            "column": self.column,
+            "hash_key": universe.key.hex() if isinstance(universe, Hashed) else None,
+            "keys": list(universe.keys) if isinstance(universe, Listed) else None,
+            "size": projection.size,
+            "blocks": projection.blocks,
+            "scale": self.scale.value,
+            "composition": self.scale.composition,
+            "statement": self.statement.model_dump(mode="json"),
+        }
+        return packed(header, {"noisy": self.noisy, "coefficients": projection.coefficients.ravel()})
 
     @classmethod
     def load(cls, path: str | Path) -> Sketch:
-        """The sketch in a file, which may be a stranger's. Raises InputError if it is none, or damaged."""
-        return load(Path(path))
+        """The sketch in a file, which may be a stranger's. Raises InputError if it is none, or damaged;
+        ResourceError if too large.
+        """
+        path = Path(path)
+        try:
+            with open(path, "rb") as file:
+                read = reader(file, path)
+                header = json.loads(read("header", np.uint8).tobytes())
+                if header.get("fmwem_sketch") != VERSION:
+                    raise ValueError("another file, or of a newer program")
+                return _put_together(header, read)
+        except FileNotFoundError:
+            raise InputError(f"no sketch file {path}") from None
+        except FmwemError:
+            raise
+        except BROKEN:
+            raise InputError(
+                f"{path} is not a sketch file of this version, or is damaged; `fmwem sketch build` writes "
+                "them"
+            ) from None
 
 
 def _weights(query: Keys) -> dict[str, float]:
@@ -172,52 +212,6 @@ def _weights(query: Keys) -> dict[str, float]:
     return {key: float(weight) for key, weight in query.items()}
 
 
-def save(sketch: Sketch, target: Target, exists: IfExists) -> None:
-    """Write the sketch file, whole or not at all."""
-    target.check(exists)
-    content = content_of(sketch)
-    with target.replacing(exists) as temporary:
-        temporary.write_bytes(content)
-    log.info("wrote %r: the sketch", str(target))
-
-
-def content_of(sketch: Sketch) -> bytes:
-    """The file's bytes."""
-    universe = sketch.universe
-    header = {
-        "fmwem_sketch": VERSION,
-        "column": sketch.column,
-        "hash_key": universe.key.hex() if isinstance(universe, Hashed) else None,
-        "keys": list(universe.keys) if isinstance(universe, Listed) else None,
-        "size": sketch.projection.size,
-        "blocks": len(sketch.projection.parts),
-        "scale": sketch.scale.value,
-        "composition": sketch.scale.composition,
-        "statement": sketch.statement.model_dump(mode="json"),
-    }
-    words = np.concatenate([part.coefficients.ravel() for part in sketch.projection.parts])
-    return packed(header, {"noisy": sketch.noisy, "coefficients": words})
-
-
-def load(path: Path) -> Sketch:
-    """What a sketch file holds. Raises InputError if it is none, or damaged; ResourceError if too large."""
-    try:
-        with open(path, "rb") as file:
-            read = reader(file, path)
-            header = json.loads(read("header", np.uint8).tobytes())
-            if header.get("fmwem_sketch") != VERSION:
-                raise ValueError("another file, or of a newer program")
-            return _put_together(header, read)
-    except FileNotFoundError:
-        raise InputError(f"no sketch file {path}") from None
-    except FmwemError:
-        raise
-    except BROKEN:
-        raise InputError(
-            f"{path} is not a sketch file of this version, or is damaged; `fmwem sketch build` writes them"
-        ) from None
-
-
 def _put_together(header: dict[str, Any], read: Read) -> Sketch:
     noisy, words = read("noisy", np.int64), read("coefficients", np.uint64)
     size, column = header["size"], header["column"]
@@ -229,8 +223,7 @@ def _put_together(header: dict[str, Any], read: Read) -> Sketch:
     if type(blocks) is not int or not 1 <= blocks <= MAX_BLOCKS or size % blocks or len(words) % (2 * blocks):
         raise ValueError("blocks that do not fit")
     universe = _universe(header)
-    parts = np.split(words.reshape(-1, 2), blocks)
-    projection = Stack([Projection(part, size // blocks, universe.bits) for part in parts])
+    projection = Projection(words.reshape(blocks, -1, 2), size, universe.bits)
     scale = NoiseScale(float(header["scale"]), Composition(header["composition"]))
     if not MIN_SCALE <= scale.value <= MAX_SCALE:
         raise ValueError("noise of no scale")

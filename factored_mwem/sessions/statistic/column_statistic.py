@@ -7,7 +7,7 @@ sensitivity. The source of both: Nissim, Raskhodnikova, Smith 2007, and Dwork, M
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -15,7 +15,6 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from factored_mwem.accounting.admissible import Shape
-from factored_mwem.accounting.conversion import float_down
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.record.assumptions import Assumption
@@ -48,8 +47,8 @@ class Statistic:
     >>> import pyarrow as pa
     >>> from factored_mwem import statistic
     >>> people = pa.table({"age": [31, 45, 62] * 500})
-    >>> found = statistic(people, "age", "mean", lower=0, upper=120, epsilon=0.5)
-    >>> abs(found.value - 46) <= 10 * found.error, found.statement.guarantee.epsilon
+    >>> mean = statistic(people, "age", "mean", lower=0, upper=120, epsilon=0.5)
+    >>> abs(mean.value - 46) <= 10 * mean.error, mean.statement.guarantee.epsilon
     (True, 0.5)
     """
 
@@ -116,14 +115,16 @@ def statistic(
     >>> import pyarrow as pa
     >>> from factored_mwem.sessions.statistic import statistic
     >>> people = pa.table({"age": list(range(20, 70)) * 40})
-    >>> found = statistic(people, "age", "median", lower=0, upper=120, epsilon=1.0)
-    >>> 0 <= found.value <= 120, found.error
+    >>> median = statistic(people, "age", "median", lower=0, upper=120, epsilon=1.0)
+    >>> 0 <= median.value <= 120, median.error
     (True, None)
     """
-    given: dict[str, Any] = dict(options)
-    booking, grid = Booking.of(given), Grid.of(lower, upper, given.pop("grid", None))
-    how = {name: given.pop(name, None) for name in ("at", "noise", "rows", "complete")}
-    request = StatisticRequest.of(table, column, what, grid, how, **given)
+    choices: dict[str, Any] = dict(options)
+    booking, grid = Booking.of(choices), Grid.of(lower, upper, choices.pop("grid", None))
+    how: dict[str, Any] = {
+        name: choices.pop(name) for name in ("at", "noise", "rows", "complete") if name in choices
+    }
+    request = StatisticRequest.of(table, column, what, grid, how, **choices)
     return request.spending.made(booking, partial(make_statistic, request))
 
 
@@ -162,8 +163,8 @@ class StatisticRequest(PrivateTable):
     @property
     def spending(self) -> Spending:
         """The request as the ledger enters it."""
-        asked, events = self.question.settings, self.promise.delta > 0
-        return Spending("statistic", self.promise, asked, self.fingerprint, events=events)
+        settings, events = asdict(self.question), self.promise.delta > 0
+        return Spending("statistic", self.promise, settings, self.fingerprint, events=events)
 
 
 def make_statistic(request: StatisticRequest, run: Run) -> Statistic:
@@ -196,8 +197,10 @@ def _answer(session: Session, column: PrivateColumn, question: Question) -> tupl
     return _moments(session, column, question, rows)
 
 
-def _count(session: Session, column: PrivateColumn) -> int:
-    return max(1, int(session.measure(column, Moment.COUNT, cost=session.left * COUNT_SHARE).noisy[0]))
+def _count(session: Session, column: PrivateColumn) -> tuple[int, float]:
+    """(the number of rows with a value, at least 1; the scale of its noise)."""
+    counted = session.measure(column, Moment.COUNT, cost=session.left * COUNT_SHARE)
+    return max(1, int(counted.noisy[0])), counted.scale.value
 
 
 def reach(scale: float, wrong: float) -> float:
@@ -217,12 +220,9 @@ def _ranked(session: Session, column: PrivateColumn, question: Question, rows: i
     if question.what in ("min", "max"):
         which = Rank(1, from_top=question.what == "max")
     else:
-        which = Rank(question.rank(_count(session, column) if rows is None else rows))
-    delta = session.accountant.budget.discovery_delta
-    cost = Fraction(float_down(session.left))
-    found = measure_smooth(session, column, which, cost=cost, shape=question.noise, delta=delta)
-    top = question.grid.top
-    return question.grid.at(top - found if which.from_top else found)
+        which = Rank(question.rank(_count(session, column)[0] if rows is None else rows))
+    units, top = measure_smooth(session, column, which, shape=question.noise), question.grid.top
+    return question.grid.at(top - units if which.from_top else units)
 
 
 def _moments(
@@ -238,8 +238,8 @@ def _moments(
     wrong = (1 - SURE) / 2
     n, off = rows, 0.0
     if n is None:
-        counted = session.measure(column, Moment.COUNT, cost=session.left * COUNT_SHARE)
-        n, off = max(1, int(counted.noisy[0])), reach(counted.scale.value, wrong)
+        n, scale = _count(session, column)
+        off = reach(scale, wrong)
     cost = session.left / (2 if question.what == "variance" else 1)
     summed = session.measure(column, Moment.SUM, cost=cost)
     quotient, half = int(summed.noisy[0]) / n, grid.step / 2

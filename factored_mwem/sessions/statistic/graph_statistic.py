@@ -16,7 +16,6 @@ from typing import Any, Unpack
 import numpy as np
 
 from factored_mwem.accounting.admissible import Shape
-from factored_mwem.accounting.conversion import float_down
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
@@ -57,8 +56,8 @@ def triangle_count(
 
     >>> import numpy as np
     >>> from factored_mwem.sessions.statistic import triangle_count
-    >>> found = triangle_count(~np.eye(30, dtype=bool), epsilon=1.0)
-    >>> 0 <= found.value <= 4060
+    >>> triangles = triangle_count(~np.eye(30, dtype=bool), epsilon=1.0)
+    >>> 0 <= triangles.value <= 4060
     True
     """
     matrix = _matrix(graph)
@@ -67,10 +66,10 @@ def triangle_count(
     promise = Promise.made({"epsilon": epsilon, "delta": delta})
     packed = np.packbits(matrix).tobytes()
     most = n * (n - 1) * (n - 2) // 6
-    asked = _spending("triangles", promise, {"vertices": n}, packed)
-    with asked.opened(Booking(**books)) as spent:
-        found = _drawn(spent, lambda: PrivateGraph.of_triangles(matrix))
-        value = min(max(found / TRIANGLE_GRAINS, 0.0), float(most))
+    spending = _spending("triangles", promise, {"vertices": n}, packed)
+    with spending.opened(Booking(**books)) as spent:
+        grains = _drawn(spent, lambda: PrivateGraph.of_triangles(matrix))
+        value = min(max(grains / TRIANGLE_GRAINS, 0.0), float(most))
         known = {"edge": ONE_EDGE, "vertices": VERTICES}
         return GraphStatistic(value, spent.statement(known, value=value))
 
@@ -92,8 +91,8 @@ def spanning_tree_cost(
     `triangle_count`.
 
     >>> from factored_mwem.sessions.statistic import spanning_tree_cost
-    >>> found = spanning_tree_cost([(0, 1), (1, 2), (0, 2)], [6, 1, 4], upper=6, vertices=3)
-    >>> 0 <= found.value <= 12
+    >>> cost = spanning_tree_cost([(0, 1), (1, 2), (0, 2)], [6, 1, 4], upper=6, vertices=3)
+    >>> 0 <= cost.value <= 12
     True
     """
     steps = Grid.of(0, upper, grid)
@@ -112,20 +111,20 @@ def spanning_tree_cost(
     settings = {"edges": listed, "vertices": vertices, "upper": steps.upper, "cells": steps.cells}
     promise = Promise.made({"epsilon": epsilon, "delta": delta, "neighbours": Neighbours.REPLACE})
     top = steps.cells - 1
-    asked = _spending("spanning tree", promise, settings, cells.tobytes())
-    with asked.opened(Booking(**books)) as spent:
-        found = _drawn(spent, lambda: PrivateGraph.of_spanning_tree(listed, cells.tolist(), top, vertices))
-        value = min(max(found, 0), top * (vertices - 1) * GRAINS) / GRAINS * steps.step
+    spending = _spending("spanning tree", promise, settings, cells.tobytes())
+    with spending.opened(Booking(**books)) as spent:
+        grains = _drawn(spent, lambda: PrivateGraph.of_spanning_tree(listed, cells.tolist(), top, vertices))
+        value = min(max(grains, 0), top * (vertices - 1) * GRAINS) / GRAINS * steps.step
         return GraphStatistic(value, spent.statement({"edge": ONE_EDGE, "edges": EDGES}, value=value))
 
 
-def _weight(given: Any, upper: float) -> float:
+def _weight(value: Any, upper: float) -> float:
     """A private weight, from 0 to `upper`, as which what is no number counts, without a message."""
     try:
-        found = float(given)
+        weight = float(value)
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    return upper if math.isnan(found) else min(max(found, 0.0), upper)
+        weight = math.nan
+    return upper if math.isnan(weight) else min(max(weight, 0.0), upper)
 
 
 def _spending(kind: str, promise: Promise, settings: dict[str, Any], private: bytes) -> Spending:
@@ -141,11 +140,9 @@ def _spending(kind: str, promise: Promise, settings: dict[str, Any], private: by
 
 def _drawn(spent: Spent, sealed: Callable[[], PrivateGraph]) -> int:
     """The noisy number in grains; `sealed()` counts it and seals it at once."""
-    session, shape = spent.session, Shape(spent.spending.settings["noise"])
-    cost, delta = Fraction(float_down(session.left)), session.accountant.budget.discovery_delta
-    found = measure_smooth(session, sealed(), None, cost=cost, shape=shape, delta=delta)
+    grains = measure_smooth(spent.session, sealed(), None, shape=Shape(spent.spending.settings["noise"]))
     spent.drawn()
-    return found
+    return grains
 
 
 def _matrix(graph: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ which is never worse (McKenna, Sheldon 2020).
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from factored_mwem.request.table import PrivateTable
 
 Hypothesis = Callable[[tuple[int, ...]], int]
 """What is said of a cell: from the codes of the features, in the domain's order, to a code of the label."""
-MOST_TOLD = 2**27
+MOST_CELLS = 2**27
 """Cells of all hypotheses together."""
 
 
@@ -64,8 +65,8 @@ def learn_hypothesis(
     >>> learn_hypothesis(loans, declared, "good", rules, epsilon=1.0).chosen
     4
     """
-    given: dict[str, Any] = dict(choices)
-    booking, terms = Booking.of(given), Terms.given(None, given)
+    options: dict[str, Any] = dict(choices)
+    booking, terms = Booking.of(options), Terms.given(None, options)
     request = PrivateTable.open(table, terms, domain=domain)
     declared = request.declared
     if declared is None or label not in declared or len(declared) < 2:
@@ -73,12 +74,12 @@ def learn_hypothesis(
     for name in declared.names:
         request.private.check_column(name)
     ordered = declared.rearranged([*(name for name in declared.names if name != label), label])
-    said = predictions(hypotheses, ordered.shape)
-    settings = {"label": label, "domain": ordered.to_dict(), "hypotheses": digest(said)}
+    answers = predictions(hypotheses, ordered.shape)
+    settings = {"label": label, "domain": ordered.to_dict(), "hypotheses": digest(answers)}
     with Spending("hypothesis", terms, settings, request.fingerprint).opened(booking) as spent:
         session = spent.session.encode(ordered, request.bounded())  # ---- private from here ...
-        sealed = PrivateScores.of(session.rows, said, session.unit)
-        everyone = Eligible(np.arange(len(said)), np.zeros(len(said)))
+        sealed = PrivateScores.of(session.rows, answers, session.unit)
+        everyone = Eligible(np.arange(len(answers)), np.zeros(len(answers)))
         chosen = session.select(sealed, None, everyone, cost=session.left)  # ---- ... to here
         spent.drawn()
         return Learnt(chosen, spent.statement(spent.rests_on(request), chosen=chosen))
@@ -87,29 +88,27 @@ def learn_hypothesis(
 def predictions(hypotheses: Sequence[Hypothesis] | np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """int64[hypothesis, cell]: the prediction of every hypothesis, as codes of the last attribute."""
     cells, labels = math.prod(shape[:-1]), shape[-1]
-    if len(hypotheses) * cells > MOST_TOLD or cells * labels > MOST_TOLD:
+    if len(hypotheses) * cells > MOST_CELLS or cells * labels > MOST_CELLS:
         raise ResourceError(
             f"{len(hypotheses):,} hypotheses of {cells:,} cells are too many; use fewer or coarser features"
         )
     if isinstance(hypotheses, np.ndarray):
-        said = hypotheses
+        answers = hypotheses
     else:
         codes = list(np.ndindex(*shape[:-1]))
-        said = np.array([[int(h(code)) for code in codes] for h in hypotheses], dtype=np.int64)
-    if said.ndim != 2 or not len(said) or said.shape[1] != cells or said.dtype.kind not in "iu":
+        answers = np.array([[int(h(code)) for code in codes] for h in hypotheses], dtype=np.int64)
+    if answers.ndim != 2 or not len(answers) or answers.shape[1] != cells or answers.dtype.kind not in "iu":
         raise InputError(
             f"hypotheses: a code of the label for each of {cells:,} cells is needed, of one or more"
         )
-    if said.min() < 0 or said.max() >= labels:
+    if answers.min() < 0 or answers.max() >= labels:
         raise InputError(f"hypotheses: their results must be codes of the label, from 0 to {labels - 1}")
-    return said.astype(np.int64)
+    return answers.astype(np.int64)
 
 
-def digest(said: np.ndarray) -> str:
+def digest(answers: np.ndarray) -> str:
     """The digest of the class in a run's settings: a resumed run must have the same."""
-    import hashlib
-
-    return hashlib.sha256(repr(said.shape).encode() + np.ascontiguousarray(said).tobytes()).hexdigest()
+    return hashlib.sha256(repr(answers.shape).encode() + np.ascontiguousarray(answers).tobytes()).hexdigest()
 
 
 def failure_bound(

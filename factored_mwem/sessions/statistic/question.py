@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -18,7 +17,7 @@ KINDS: tuple[str, ...] = get_args(What)
 RANKED = ("median", "quantile", "min", "max")
 """What is a value of the table, measured by its smooth sensitivity."""
 MOST_ROWS = 2**30
-"""As of sums, see privacy/column.py; ranks are whole numbers of 64 bits."""
+"""As of sums, see privacy/other/column.py; ranks are whole numbers of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,11 @@ class Question:
     complete: bool
 
     @classmethod
-    def of(cls, column: Any, what: Any, grid: Grid, delta: float, **given: Any) -> Question:
+    def of(
+        cls, column: Any, what: Any, grid: Grid, delta: float, *,
+        at: Any = None, noise: Any = None, rows: Any = None, complete: Any = False,
+    ) -> Question:  # fmt: skip
         """Raise InputError for what does not fit together; `noise` follows from delta by default."""
-        at, noise, rows = given.get("at"), given.get("noise"), given.get("rows")
         if what not in KINDS:
             raise InputError(f"what={shown(what)}: must be one of {', '.join(KINDS)}")
         if what == "median" and at is None:
@@ -55,12 +56,7 @@ class Question:
         shape = _noise(what, noise, delta)
         if shape == EXPONENTIAL and rows is not None:
             raise InputError("rows (--rows) is for noise=cauchy or laplace; leave it out")
-        return cls(column, what, grid, at, shape, rows, bool(given.get("complete")))
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The question as JSON, all of it public."""
-        return dataclasses.asdict(self)
+        return cls(column, what, grid, at, shape, rows, bool(complete))
 
     def rank(self, rows: int) -> int:
         """The rank, from 1, of the quantile among so many values; of the median the lower one."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, astuple, dataclass
 from fractions import Fraction
 from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from factored_mwem.accounting.admissible import Shape
-from factored_mwem.accounting.conversion import float_down
 from factored_mwem.errors import InputError, shown
 from factored_mwem.ledger.run import Booking
 from factored_mwem.pipeline.record.assumptions import Assumption
@@ -74,13 +73,13 @@ def sample_and_aggregate(
     >>> import pyarrow as pa
     >>> from factored_mwem.sessions.statistic import sample_and_aggregate
     >>> people = pa.table({"age": list(range(20, 70)) * 100})
-    >>> found = sample_and_aggregate(people, lambda rows: rows[:, 0].std(), {"age": (0, 120)},
+    >>> spread = sample_and_aggregate(people, lambda rows: rows[:, 0].std(), {"age": (0, 120)},
     ...     lower=0, upper=60, blocks=100, epsilon=1.0)
-    >>> bool(0 <= found.value[0] <= 60)
+    >>> bool(0 <= spread.value[0] <= 60)
     True
     """
-    given: dict[str, Any] = dict(choices)
-    booking, terms = Booking.of(given), Terms.given(None, given, delta=0.0)
+    options: dict[str, Any] = dict(choices)
+    booking, terms = Booking.of(options), Terms.given(None, options, delta=0.0)
     noise = (Shape.LAPLACE if terms.delta else Shape.CAUCHY) if by == "center" else None
     grid = Grid.of(lower, upper, None)
     how = Blocks(blocks, by, grid, dimensions, noise)
@@ -94,10 +93,11 @@ def sample_and_aggregate(
         )
     for name in grids:
         check_numbers(request, name)
-    settings = {"bounds": bounds, "how": _json(how), "function": getattr(function, "__name__", "function")}
-    kind, events = "sample and aggregate", terms.delta > 0
     if how.noise is not None:  # too little for it is refused now
         constants(how.noise, Fraction(terms.epsilon) / 2, Fraction(terms.delta))
+    name = getattr(function, "__name__", "function")
+    settings = {"bounds": bounds, "how": asdict(how) | {"grid": list(astuple(grid))}, "function": name}
+    kind, events = "sample and aggregate", terms.delta > 0
     with Spending(kind, terms, settings, request.fingerprint, events=events).opened(booking) as spent:
         assert request.declared is not None
         key = bytes.fromhex(spent.run.pin({"key": secrets.token_hex(32)})["key"])
@@ -111,23 +111,15 @@ def sample_and_aggregate(
             value = grid.lower + np.clip(share, 0, 1) * (grid.upper - grid.lower)
         else:
             assert how.noise is not None
-            delta, cost = session.accountant.budget.discovery_delta, Fraction(float_down(session.left))
-            what = Centre(terms.contributions)
-            found = measure_smooth(session, sealed, what, cost=cost, shape=how.noise, delta=delta)
-            value = np.array([grid.at(found)])  # ---- ... to here
+            centre = measure_smooth(session, sealed, Centre(terms.contributions), shape=how.noise)
+            value = np.array([grid.at(centre)])  # ---- ... to here
         spent.drawn()
         known = {**spent.rests_on(request), "function": ALONE}
         return Aggregated(value, grid.step, spent.statement(known, value=value.tolist(), step=grid.step))
 
 
-def _json(how: Blocks) -> dict[str, Any]:
-    grid = [how.grid.lower, how.grid.upper, how.grid.cells]
-    return {"count": how.count, "by": how.by, "grid": grid, "dimensions": how.dimensions, "noise": how.noise}
-
-
-def _check(
-    function: Any, bounds: Sequence[str] | dict[str, tuple[float, float]], how: Blocks, policy: Terms
-) -> None:
+def _check(function: Any, bounds: Any, how: Blocks, policy: Terms) -> None:
+    """Raises InputError for what is wrong by public facts."""
     if not callable(function):
         raise InputError(f"function={shown(function)}: must be a function of a block of rows")
     if not isinstance(bounds, dict) or not bounds:
@@ -135,13 +127,13 @@ def _check(
     for name, ends in bounds.items():
         if not isinstance(ends, tuple | list) or len(ends) != 2:
             raise InputError(f"bounds of column {name!r} must be a lower and an upper one, such as (0, 120)")
-    if isinstance(how.count, bool) or not isinstance(how.count, int) or not 1 <= how.count <= 2**20:
+    if type(how.count) is not int or not 1 <= how.count <= 2**20:
         raise InputError(
             f"blocks={shown(how.count)}: must be a number from 1 to 2^20; 100 is a common choice"
         )
     if how.by not in ("average", "center"):
         raise InputError(f"by={shown(how.by)}: must be average or center")
-    if isinstance(how.dimensions, bool) or not isinstance(how.dimensions, int) or how.dimensions < 1:
+    if type(how.dimensions) is not int or how.dimensions < 1:
         raise InputError(f"dimensions={shown(how.dimensions)}: must be 1 or more")
     if how.by == "center" and how.dimensions != 1:
         raise InputError("by='center' gives one number; use by='average' for several")

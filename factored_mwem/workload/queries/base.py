@@ -103,7 +103,7 @@ class QueryRequest(BaseModel):
 
     @classmethod
     @abstractmethod
-    def parse(cls, given: Any) -> Self:
+    def parse(cls, value: Any) -> Self:
         """What the flag asks for with this text, or number. Raises InputError if it makes no sense."""
 
     @property
@@ -146,7 +146,7 @@ class QueryRequest(BaseModel):
 Kind = TypeVar("Kind", bound=QueryRequest)
 
 
-def made(kind: type[Kind], **fields: Any) -> Kind:
+def request_of(kind: type[Kind], **fields: Any) -> Kind:
     """The request; raises InputError in one line if a value does not fit."""
     try:
         return kind(**fields)

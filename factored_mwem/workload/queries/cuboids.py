@@ -18,7 +18,7 @@ from factored_mwem.workload.queries.base import (
     Names,
     QueryRequest,
     Span,
-    made,
+    request_of,
     shown,
     split_spec,
 )
@@ -37,18 +37,18 @@ class CubeRequest(QueryRequest):
     order: int | None = Field(default=None, ge=1)
 
     @classmethod
-    def parse(cls, given: str) -> CubeRequest:
+    def parse(cls, text: str) -> CubeRequest:
         """`A,B,C` or `A,B,C:2`, each with `@WEIGHT` if wanted."""
-        names, what, weight = split_spec(given, cls.option)
+        names, what, weight = split_spec(text, cls.option)
         if what and not (
             what.isascii() and what.isdigit() and len(what) < 10 and 1 <= int(what) <= len(names)
         ):
             example = f"{','.join(names)}:{min(2, len(names))}"
             raise InputError(
-                f"--cube {shown(given)}: the order is a number from 1 to {len(names)}; for example "
+                f"--cube {shown(text)}: the order is a number from 1 to {len(names)}; for example "
                 f"{shown(example)}"
             )
-        return made(cls, attributes=names, order=int(what) if what else None, weight=weight)
+        return request_of(cls, attributes=names, order=int(what) if what else None, weight=weight)
 
     @property
     def names(self) -> Clique:

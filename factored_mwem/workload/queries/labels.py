@@ -8,7 +8,7 @@ from pydantic import Field
 
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import QueryRequest, Span, made, shown, weight_of
+from factored_mwem.workload.queries.base import QueryRequest, Span, request_of, shown, weight_of
 from factored_mwem.workload.queries.cuboids import Cuboids
 
 WEIGHT = 10.0
@@ -34,13 +34,13 @@ class LabelRequest(QueryRequest):
     weight: float = Field(default=WEIGHT, gt=0, le=1000)
 
     @classmethod
-    def parse(cls, given: str) -> LabelRequest:
+    def parse(cls, text: str) -> LabelRequest:
         """`A`, with `@WEIGHT` if wanted. A name may hold what separates others: commas and colons."""
-        name, at, weight = given.rpartition("@") if "@" in given else (given, "", "")
+        name, at, weight = text.rpartition("@") if "@" in text else (text, "", "")
         if not name.strip() or (at and not weight.strip()):
-            raise InputError(f"--label {shown(given)}: name a column, with a weight if wanted: income@10")
-        factor = weight_of(weight, f"--label {shown(given)}", shown(f"{name}@2")) if at else WEIGHT
-        return made(cls, column=name.strip(), weight=factor)
+            raise InputError(f"--label {shown(text)}: name a column, with a weight if wanted: income@10")
+        factor = weight_of(weight, f"--label {shown(text)}", shown(f"{name}@2")) if at else WEIGHT
+        return request_of(cls, column=name.strip(), weight=factor)
 
     @property
     def names(self) -> Clique:

@@ -14,7 +14,7 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import QueryRequest, Span, made
+from factored_mwem.workload.queries.base import QueryRequest, Span, request_of
 
 SIGNS = np.array([1, -1], dtype=np.int8)
 
@@ -31,11 +31,11 @@ class ParitiesRequest(QueryRequest):
     order: int = Field(ge=1, le=20)
 
     @classmethod
-    def parse(cls, given: int, weight: float = 1.0) -> ParitiesRequest:
+    def parse(cls, order: int, weight: float = 1.0) -> ParitiesRequest:
         """The order K."""
-        if not 1 <= given <= 20:
-            raise InputError(f"--parities {given}: a parity is over 1 to 20 attributes")
-        return made(cls, order=given, weight=weight)
+        if not 1 <= order <= 20:
+            raise InputError(f"--parities {order}: a parity is over 1 to 20 attributes")
+        return request_of(cls, order=order, weight=weight)
 
     def breadth(self, attributes: int) -> tuple[int, int, int]:
         return 1, attributes, min(self.order, attributes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from factored_mwem.workload.queries.base import (
     Names,
     QueryRequest,
     Span,
-    made,
+    request_of,
     shown,
     split_spec,
 )
@@ -44,17 +44,19 @@ class RangesRequest(QueryRequest):
     seed: int = Field(default=0, ge=0)
 
     @classmethod
-    def parse(cls, given: str) -> RangesRequest:
+    def parse(cls, text: str) -> RangesRequest:
         """`age:1000`, `age,hours-per-week:2000`, `age:all`, `age:prefix`, each with `@WEIGHT` if wanted."""
-        names, what, weight = split_spec(given, cls.option)
+        names, what, weight = split_spec(text, cls.option)
         if what in ("all", "prefix"):
-            return made(cls, attributes=names, which="all" if what == "all" else "prefix", weight=weight)
+            return request_of(
+                cls, attributes=names, which="all" if what == "all" else "prefix", weight=weight
+            )
         if not what.isascii() or not what.isdigit() or len(what) > 9 or not 1 <= int(what) <= MAX_BOXES:
             raise InputError(
-                f"--ranges {shown(given)}: say how many, 1 to {MAX_BOXES:,}, or all, or prefix; for example "
+                f"--ranges {shown(text)}: say how many, 1 to {MAX_BOXES:,}, or all, or prefix; for example "
                 f"{shown(','.join(names))}:1000"
             )
-        return made(cls, attributes=names, count=int(what), weight=weight)
+        return request_of(cls, attributes=names, count=int(what), weight=weight)
 
     @property
     def names(self) -> Clique:
@@ -91,10 +93,12 @@ class RangesRequest(QueryRequest):
         """Missing values lie in no box."""
         at = tuple(sorted(domain.index(name) for name in self.attributes))
         attributes = [domain.attributes[p] for p in at]
-        shape, sides = tuple(a.size for a in attributes), tuple(a.size - a.nullable for a in attributes)
+        present = tuple(a.size - a.nullable for a in attributes)
         if self.which == "random":
-            return Ranges.random(at, shape, self.count, seed=self.seed, sides=sides)
-        return (Ranges.every if self.which == "all" else Ranges.prefixes)(at, shape, sides=sides)
+            boxes = Ranges.random(at, present, self.count, seed=self.seed)
+        else:
+            boxes = (Ranges.every if self.which == "all" else Ranges.prefixes)(at, present)
+        return replace(boxes, shape=tuple(a.size for a in attributes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,35 +114,22 @@ class Ranges:
     high: np.ndarray
 
     @classmethod
-    def random(
-        cls,
-        at: tuple[int, ...],
-        shape: tuple[int, ...],
-        count: int,
-        *,
-        seed: int,
-        sides: tuple[int, ...] | None = None,
-    ) -> Ranges:
-        """`count` boxes, the ends of each side two of its first `sides` codes, uniform: public, by `seed`."""
-        ends = np.sort(
-            np.random.default_rng(seed).integers(0, sides or shape, size=(2, count, len(shape))), axis=0
-        )
-        return cls(at, shape, ends[0], ends[1])
+    def random(cls, at: tuple[int, ...], shape: tuple[int, ...], count: int, *, seed: int) -> Ranges:
+        """`count` boxes, the ends of each side two of its codes, uniform: public, by `seed`."""
+        ends = np.random.default_rng(seed).integers(0, shape, size=(2, count, len(shape)))
+        low, high = np.sort(ends, axis=0)
+        return cls(at, shape, low, high)
 
     @classmethod
-    def prefixes(
-        cls, at: tuple[int, ...], shape: tuple[int, ...], *, sides: tuple[int, ...] | None = None
-    ) -> Ranges:
+    def prefixes(cls, at: tuple[int, ...], shape: tuple[int, ...]) -> Ranges:
         """Every box that begins at the first codes."""
-        high = np.ascontiguousarray(np.indices(sides or shape).reshape(len(shape), -1).T)
+        high = np.ascontiguousarray(np.indices(shape).reshape(len(shape), -1).T)
         return cls(at, shape, np.zeros_like(high), high)
 
     @classmethod
-    def every(
-        cls, at: tuple[int, ...], shape: tuple[int, ...], *, sides: tuple[int, ...] | None = None
-    ) -> Ranges:
+    def every(cls, at: tuple[int, ...], shape: tuple[int, ...]) -> Ranges:
         """Every box: k (k + 1) / 2 intervals along each axis of k codes."""
-        along = [np.array([(i, j) for i in range(k) for j in range(i, k)]) for k in sides or shape]
+        along = [np.array([(i, j) for i in range(k) for j in range(i, k)]) for k in shape]
         chosen = np.indices([len(s) for s in along]).reshape(len(shape), -1)
         both = np.stack([side[at] for side, at in zip(along, chosen, strict=True)], axis=-1)
         return cls(at, shape, both[:, 0], both[:, 1])

@@ -118,8 +118,8 @@ def test_a_warm_start_knows_how_far_a_table_may_be() -> None:
         cut = at_random(rng).cut
         trees.learn(cut, rng.multinomial(100, np.ones(cut.cells) / cut.cells), 2.0)
     warm = Factored(trees.forest, 20.0)
-    assert warm.most_surprise >= -np.log(all_cells(trees).min()) - 1e-9
-    assert warm.bound(20.0) == pytest.approx(4 * 25 * warm.most_surprise)
+    assert warm.surprise >= -np.log(all_cells(trees).min()) - 1e-9
+    assert warm.bound(20.0) == pytest.approx(4 * 25 * warm.surprise)
 
 
 def test_where_it_begins_is_left_alone() -> None:
