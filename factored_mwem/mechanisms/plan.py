@@ -26,6 +26,7 @@ from factored_mwem.mechanisms.limits import (
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.rules import check_rules
 from factored_mwem.privacy.counts import check_memory
+from factored_mwem.privacy.discover import check_delta
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import Request
@@ -116,7 +117,8 @@ class Scope:
             columns = None if columns is None else [name for name in columns if name != policy.privacy_id]
         if policy.people:
             scope._check_person_columns(columns)
-            columns = None if columns is None or domain is None else [*columns, ROWS_OF_PERSON]
+            if columns is not None and domain is not None:  # what is learnt is of the table's own
+                columns = [*columns, ROWS_OF_PERSON]
         scope = replace(scope, columns=columns, domain=domain)
         if policy.people and domain is not None:
             scope = replace(scope, domain=Domain([*domain, *scope.known], rules=domain.rules))
@@ -146,6 +148,7 @@ class Scope:
         """What can be refused before a domain is learnt: as if each column had a single code."""
         names = [name for name in self.visible.schema.names if self.columns is None or name in self.columns]
         workload = self.workload
+        check_delta(self.request.promise.delta)
         self.visible.check_domain(None)
         workload.check(names)
         if not self.visible.text:

@@ -174,11 +174,7 @@ def discover(
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
     0.
     """
-    if session.accountant.budget.delta == 0:
-        raise InputError(
-            "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one "
-            "with `fmwem domain draft`"
-        )
+    check_delta(float(session.accountant.budget.delta))
     names = [name for name in table.schema.names if columns is None or name in columns]
     for name in columns or ():
         table.check_column(name)
@@ -210,6 +206,15 @@ def discover(
         reader = ColumnDiscovery(session, profiles[column.name], start)
         found.append(reader.read(part, delta))
     return found
+
+
+def check_delta(delta: float) -> None:
+    """Raises InputError where a domain cannot be learnt under this delta."""
+    if delta == 0:
+        raise InputError(
+            "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one "
+            "with `fmwem domain draft`"
+        )
 
 
 def type_of(field: pa.Field, votes: Votes) -> str:

@@ -47,6 +47,11 @@ def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Pa
     assert more.code == 0 and len(pd.read_csv("more.csv")) == 30
 
 
+def test_only_the_columns_that_are_named_come_out(visits: Path, fmwem: Fmwem) -> None:
+    assert fmwem(*PEOPLE, *SMALL, "--columns", "ward").code == 0
+    assert pq.read_schema("visits.synthetic.parquet").names == ["patient", "ward"]
+
+
 def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: Fmwem) -> None:
     fmwem("ledger", "init", "books")
     of = ("--privacy-id", "patient", "--contributions", 4)
@@ -71,12 +76,15 @@ def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: 
         (("--engine", "mwem"), "counts rows, not people"),
         (("--person-columns", "sexx"), "no such column"),
         (("--person-columns", "patient"), "names the person"),
+        (("--delta", 0), "--delta is 0"),
+        (("--columns", "ward"), "there is no such column"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_spent(
     visits: Path, fmwem: Fmwem, flags: tuple[object, ...], said: str
 ) -> None:
-    done = fmwem(*PEOPLE, *flags)
+    more = ("--person-columns", "sex") if "--columns" in flags else ()
+    done = fmwem(*PEOPLE, *flags, *more)
     assert done.code == 2 and said in done.err
     assert [path.name for path in visits.iterdir()] == ["visits.csv"]
 
