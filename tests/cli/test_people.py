@@ -48,8 +48,9 @@ def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Pa
 
 
 def test_only_the_columns_that_are_named_come_out(visits: Path, fmwem: Fmwem) -> None:
-    assert fmwem(*PEOPLE, *SMALL, "--columns", "ward").code == 0
-    assert pq.read_schema("visits.synthetic.parquet").names == ["patient", "ward"]
+    pd.read_csv("visits.csv").assign(extra="x").to_csv("visits.csv", index=False)
+    assert fmwem(*PEOPLE, *SMALL, "--columns", "ward,sex").code == 0
+    assert pq.read_schema("visits.synthetic.parquet").names == ["patient", "sex", "ward"]
 
 
 def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: Fmwem) -> None:
