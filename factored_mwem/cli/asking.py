@@ -7,12 +7,12 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from factored_mwem.cli.inputs import domain_path, source_of, title
-from factored_mwem.cli.options import Json, Quiet, option, takes
+from factored_mwem.cli.options import Json, Overwrite, Quiet, option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import BudgetExceeded, InputError, Stopped
 
@@ -38,26 +38,26 @@ def ask(
     ],
     settings: ReleaseSettings,
     model: Annotated[
-        Optional[Path],
+        Path | None,
         option("Model file of a release, to begin with. Without one a session knows the domain alone."),
     ] = None,
     alpha: Annotated[float, option("How far an answer may be off, as a share of the records.")] = 0.01,
     beta: Annotated[float, option("Probability that an answer is off by more.")] = 0.001,
     queries: Annotated[
-        Optional[Path],
+        Path | None,
         option("File with one query on each line; - for standard input.  [default: standard input]"),
     ] = None,
     save: Annotated[
-        Optional[str], option("Where to save the model, improved by the answers, for sample and answer.")
+        str | None, option("Where to save the model, improved by the answers, for sample and answer.")
     ] = None,
     statement: Annotated[
-        Optional[str],
+        str | None,
         option(
             "Where the record of the session goes: its promise, and every charge.  [default: "
             "NAME.ask.manifest.json]"
         ),
     ] = None,
-    overwrite: Annotated[bool, option("Replace an existing file.", "--overwrite")] = False,
+    overwrite: Overwrite = False,
     json_only: Json = False,
     quiet: Quiet = False,
 ) -> None:
