@@ -100,8 +100,8 @@ def for_scripts(as_json: bool) -> bool:
 
 
 def closing(facts: Mapping[str, Any], lines: Iterable[str], *, as_json: bool, quiet: bool = False) -> None:
-    """The end of a command: its line for scripts on stdout, and its `lines` for people on stderr, which may be
-    an iterator: what is done does not fail because its summary does.
+    """The end of a command: its line for scripts on stdout, its `lines` for people on stderr, which may be an
+    iterator: what is done does not fail because its summary does.
     """
     if for_scripts(as_json):
         print(json.dumps(facts), flush=True)

@@ -5,8 +5,6 @@ Each is true by the manifest alone; what only the owner knows is not among them.
 
 from __future__ import annotations
 
-import html
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -196,12 +194,6 @@ def assumption(release: Published, name: str) -> str | None:
     """A statement that the promise rests on; None if the manifest has none."""
     entry = release.manifest.guarantee.assumptions.get(name)
     return None if entry is None else entry.statement
-
-
-def markdown(text: str) -> str:
-    """A sentence with names of anybody's in it, for a page that reads Markdown, HTML and LaTeX in it."""
-    text = html.escape(" ".join(text.split()), quote=False)
-    return re.sub(r"[\\`*\[\]$]|(?<!\w)_|_(?!\w)", lambda match: f"&#{ord(match[0])};", text)
 
 
 def _sentence(text: str) -> str:
