@@ -39,6 +39,18 @@ def promise(release: Published) -> dict[str, Any]:
     }
 
 
+def sentences(release: Published) -> dict[str, str]:
+    """How the promise is kept, by the question that each sentence answers."""
+    return {
+        "adjacency": adjacency(release),
+        "composition": composition(release),
+        "mechanisms": mechanisms(release),
+        "postProcessing": post_processing(release),
+        "unprotectedQuantities": unprotected(release),
+        "tuning": tuning(release),
+    }
+
+
 def adjacency(release: Published) -> str:
     """Which tables are adjacent, precisely."""
     rows = _rows(release)
@@ -93,14 +105,14 @@ def mechanisms(release: Published) -> str:
     drawn = Counter(charge.mechanism.value for charge in manifest.ledger)
     listed = ", ".join(f"{name} ({times:,} times)" for name, times in drawn.items())
     loop = "the MWEM algorithm" if release.policy.engine == "mwem" else "a loop after MWEM on clique trees"
-    seen = assumption(release, "surroundings")
+    surroundings = assumption(release, "surroundings")
     return (
         f"{loop[0].upper()}{loop[1:]} selects what to ask and measures it with noise: {listed}. "
         f"Implemented by {manifest.tool} {manifest.tool_version}; samplers: {manifest.noise_library}. "
         "Floating point: counts, scores and sensitivities are integers and the noise on them is discrete, "
         "drawn from the system's entropy; there is no seed. "
         "Timing: nobody can send queries, and no file holds how long the run took."
-        + (f" Taken on trust: {seen}." if seen else "")
+        + (f" Taken on trust: {surroundings}." if surroundings else "")
     )
 
 
