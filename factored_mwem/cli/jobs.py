@@ -25,7 +25,8 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.ledger.run import Run
-from factored_mwem.mechanisms.limits import FEW_CANDIDATES, slow
+from factored_mwem.mechanisms.limits import FEW_CANDIDATES, Machine, slow
+from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.pipeline.progress import Progress
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.publish import Writing, load_manifest, publish
@@ -80,6 +81,7 @@ def run(
     request = request_of(
         table, settings, rows=settings.rows, sample_seed=settings.sample_seed, spill=settings.spill
     )
+    _check(request)
     if (slowly := _slow(request)) is not None:
         warn(slowly)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
@@ -113,6 +115,16 @@ def request_of(table: TableName, settings: ReleaseSettings, **more: Any) -> Requ
         columns=settings.columns,
         **more,
     )
+
+
+def _check(request: Request) -> None:
+    """Raise InputError for what a release would refuse of columns, workload and budget: a typing error is named
+    before an output that exists.
+    """
+    for name in request.columns or ():
+        request.visible.check_column(name)
+    Scope.of(request, Machine.of(request.policy))
+    _ = request.budget
 
 
 def _slow(request: Request) -> str | None:

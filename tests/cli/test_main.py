@@ -163,6 +163,15 @@ def test_mistakes_are_one_line_with_their_code(here: Path, fmwem: Fmwem, line: s
     assert done.err.startswith("fmwem: ") and "budget was spent" not in done.err
 
 
+@pytest.mark.parametrize("options", ["--epsilon -1", "--columns wages", "--label wages", "--marginals 7"])
+def test_a_mistake_is_named_before_an_output_that_exists(here: Path, fmwem: Fmwem, options: str) -> None:
+    """Else whoever mends the output meets it only then."""
+    line = "release t.csv " + (options if "marginals" in options else f"--marginals 1 {options}")
+    words = fmwem(line).err
+    Path("t.synthetic.parquet").write_bytes(b"mine")
+    assert refused(fmwem, line).err == words and "exists" not in words
+
+
 WRONG_QUESTIONS = {
     "--ranges ''": "--ranges : name each attribute once",
     "--ranges age": "--ranges age: say how many",
