@@ -118,23 +118,25 @@ def request_of(table: TableName, settings: ReleaseSettings, **more: Any) -> Requ
 
 
 def _check(request: Request) -> None:
-    """Raise InputError for what a release would refuse of columns, workload and budget: a typing error is named
-    before an output that exists.
-    """
+    """Raise InputError for a wrong column, workload or budget: that is named before an output that exists."""
     for name in request.columns or ():
         request.visible.check_column(name)
-    Scope.of(request, Machine.of(request.policy))
-    _ = request.budget
+    request.workload.check(_names(request))
+    _ = Scope.of(request, Machine.of(request.policy)), request.budget
+
+
+def _names(request: Request) -> list[str]:
+    """The columns of the release, by public facts."""
+    by = request.promise.privacy_id
+    names = request.columns or (request.declared or request.visible.schema).names
+    return [name for name in names if name != by]
 
 
 def _slow(request: Request) -> str | None:
     """What to say if rounds may take minutes; where no domain is declared, as if columns had 16 codes."""
-    by = request.promise.privacy_id
-    names = request.columns or (request.declared or request.visible.schema).names
-    names = [name for name in names if name != by]
+    names, known = _names(request), request.declared
     if request.workload.count(len(names)) < FEW_CANDIDATES:
         return None
-    known = request.declared
     domain = known.project(names) if known is not None else Domain.from_dict(dict.fromkeys(names, 16))
     return slow(request.workload, domain, request.policy)
 
