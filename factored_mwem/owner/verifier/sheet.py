@@ -308,12 +308,12 @@ def _encoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if not pa.types.is_dictionary(kind):
         return column.cast(kind)
-    encoded = column.cast(kind.value_type).dictionary_encode()
-    size, index = len(encoded.dictionary), kind.index_type
+    dictionary = column.cast(kind.value_type).dictionary_encode()
+    size, index = len(dictionary.dictionary), kind.index_type
     if index != pa.int32():
         index = pa.int8() if size < 2**7 - 1 else pa.int16() if size < 2**15 - 1 else pa.int32()
     return pa.DictionaryArray.from_arrays(
-        encoded.indices.cast(index), encoded.dictionary, ordered=kind.ordered
+        dictionary.indices.cast(index), dictionary.dictionary, ordered=kind.ordered
     )
 
 
