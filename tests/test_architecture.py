@@ -63,7 +63,7 @@ HOME = {
 """Libraries that only these modules may import. `secrets`: keys, run ids and seeds that nobody may know, and
 the discrete Cauchy. `logging`: of rows that are sealed, or none; Spark's keeps quiet a log that quotes rows.
 """
-OWNER = ("owner.", "cli.jobs", "cli.drafts")
+OWNER = ("owner.", "cli.owning", "cli.documenting", "cli.domains")
 """Who may import `owner`, which reads the data for free; `factored_mwem.__init__` hands it out by name."""
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from factored_mwem.cli.options import Json, option, output_option, takes
-from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
+from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `fmwem release` wrote.")]
 
 
 def answer(
-    model: Annotated[Path, typer.Argument(help="Model file that `fmwem release --model` wrote.")],
+    model: Model,
     query: Annotated[
         list[str],
         typer.Argument(
@@ -41,10 +43,9 @@ def answer(
     from factored_mwem.pipeline.result import Release
 
     release = Release.load(model)
-    with show_count("repeating the release on drawn tables") as report:
+    with show_count("repeating the release on drawn tables") as step:
         answers = [
-            release.answer(asked, population=population, replicates=replicates, report=report)
-            for asked in query
+            release.answer(each, population=population, replicates=replicates, report=step) for each in query
         ]
     if json_only:
         print(json.dumps({"answers": [each.to_dict() for each in answers]}))
@@ -54,11 +55,13 @@ def answer(
 
 @takes(Group.SAMPLING)
 def sample(
-    model: Annotated[Path, typer.Argument(help="Model file that `fmwem release --model` wrote.")],
-    n: Annotated[int, option("Rows to draw.", "-n", "--rows", panel=Group.OUTPUT, min=0, max=CLI_MAX_ROWS)],
+    model: Model,
+    n: Annotated[
+        int, option("Rows to draw.", "-n", "--rows", panel=Group.OUTPUT, min=0, max=FLAGS["rows"].most)
+    ],
     settings: ReleaseSettings,
     output: Annotated[
-        Optional[str],
+        str | None,
         output_option(
             "Output file, or a folder of Parquet parts if it ends in /; either may be a URI.  "
             "[default: MODEL.sample.parquet]"
@@ -72,4 +75,4 @@ def sample(
 
     facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)
     message = f"{facts['rows']:,} rows in {console.piece(facts['output'])}; nothing was spent"
-    console.closing(facts, message, as_json=json_only)
+    console.closing(facts, [message], as_json=json_only)

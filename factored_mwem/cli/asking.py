@@ -7,12 +7,12 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from factored_mwem.cli.inputs import domain_path, source_of, title
-from factored_mwem.cli.options import Json, Quiet, option, takes
+from factored_mwem.cli.options import Json, Overwrite, Quiet, option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import BudgetExceeded, InputError, Stopped
 
@@ -38,26 +38,26 @@ def ask(
     ],
     settings: ReleaseSettings,
     model: Annotated[
-        Optional[Path],
+        Path | None,
         option("Model file of a release, to begin with. Without one a session knows the domain alone."),
     ] = None,
     alpha: Annotated[float, option("How far an answer may be off, as a share of the records.")] = 0.01,
     beta: Annotated[float, option("Probability that an answer is off by more.")] = 0.001,
     queries: Annotated[
-        Optional[Path],
+        Path | None,
         option("File with one query on each line; - for standard input.  [default: standard input]"),
     ] = None,
     save: Annotated[
-        Optional[str], option("Where to save the model, improved by the answers, for sample and answer.")
+        str | None, option("Where to save the model, improved by the answers, for sample and answer.")
     ] = None,
     statement: Annotated[
-        Optional[str],
+        str | None,
         option(
             "Where the record of the session goes: its promise, and every charge.  [default: "
             "NAME.ask.manifest.json]"
         ),
     ] = None,
-    overwrite: Annotated[bool, option("Replace an existing file.", "--overwrite")] = False,
+    overwrite: Overwrite = False,
     json_only: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -80,7 +80,7 @@ def ask(
     saved = target_of(save) if save else None
     files = RecordFiles(target_of(statement or f"{title(source)}.ask.manifest.json"), saved)
     check_files(files.all, source, settings, model, queries, settings.domain)
-    written = _written(queries, source)
+    listed = _listed(queries, source)
     request = AskRequest.of(
         source,
         model,
@@ -92,13 +92,13 @@ def ask(
     )
     if save and request.start is None:
         raise InputError(NOTHING_TO_SAVE)
-    _check(queries, written, request.domain)
+    _check(queries, listed, request.domain)
     place = Publication(files, IfExists(overwrite), settings.booking)
     people = not console.for_scripts(json_only)
     ended: BudgetExceeded | Stopped | None = None
     with request.spending.booked(settings.booking) as run, place.of(run):
         with asked(request, run, resumable=settings.run_id is not None) as session:
-            lines = iter(written) if written is not None else _heard()
+            lines = iter(listed) if listed is not None else _from_standard_input()
             if not (quiet or json_only):
                 console.say(_opening(session, beta))
             try:
@@ -119,7 +119,7 @@ def ask(
         raise typer.Exit(2)
 
 
-def _written(queries: Path | None, table: Any) -> list[str] | None:
+def _listed(queries: Path | None, table: Any) -> list[str] | None:
     """The lines of a file of queries; None if they come one by one. Raises InputError if it is no text, or
     where the table comes from where they would.
     """
@@ -137,11 +137,11 @@ def _written(queries: Path | None, table: Any) -> list[str] | None:
     return [line.strip() for line in text.splitlines()]
 
 
-def _check(queries: Path | None, written: list[str] | None, domain: Domain) -> None:
+def _check(queries: Path | None, listed: list[str] | None, domain: Domain) -> None:
     """Raise InputError, before anything is spent, if a line of the file is not a query."""
     from factored_mwem.sessions.online.question import CountQuestion
 
-    for number, line in enumerate(written or (), start=1):
+    for number, line in enumerate(listed or (), start=1):
         try:
             if _asks(line):
                 CountQuestion.of(line, domain)
@@ -149,7 +149,7 @@ def _check(queries: Path | None, written: list[str] | None, domain: Domain) -> N
             raise InputError(f"{queries}, line {number}: {error}") from None
 
 
-def _heard() -> Iterator[str]:
+def _from_standard_input() -> Iterator[str]:
     """Lines of standard input, as they come. Raises AtPrompt if ctrl-C is pressed while one is waited for."""
     lines = _typed() if sys.stdin.isatty() else (line.strip() for line in sys.stdin)
     while True:
@@ -204,22 +204,22 @@ def _converse(session: Asking, lines: Iterator[str], *, people: bool) -> int:
     return wrong
 
 
-def answer_text(told: Response) -> str:
+def answer_text(reply: Response) -> str:
     """An answer for people."""
     from factored_mwem.cli.console import piece
     from factored_mwem.tables.codes.decode import label_text
 
-    about = f"({told.source}; spent epsilon {told.spent:.4g}, left {told.left:.4g})"
-    within = f"within {told.bound:,.0f} records" if told.bound else "for certain"
-    notes = [f"  {note}" for note in told.notes]
-    if not told.columns:
-        return "\n".join([f"  {told.value:,.0f} records, {within} {about}", *notes])
-    width = max(len(f"{value:,.0f}") for value in told.values)
+    about = f"({reply.source}; spent epsilon {reply.spent:.4g}, left {reply.left:.4g})"
+    within = f"within {reply.bound:,.0f} records" if reply.bound else "for certain"
+    notes = [f"  {note}" for note in reply.notes]
+    if not reply.columns:
+        return "\n".join([f"  {reply.value:,.0f} records, {within} {about}", *notes])
+    width = max(len(f"{value:,.0f}") for value in reply.values)
     lines = [
         f"  {value:>{width},.0f}  {', '.join(piece(label_text(label)) for label in labels)}"
-        for labels, value in zip(told.labels[:SHOWN], told.values.tolist(), strict=False)
+        for labels, value in zip(reply.labels[:SHOWN], reply.values.tolist(), strict=False)
     ]
-    more = [f"  ... and {len(told.labels) - SHOWN:,} more"] if len(told.labels) > SHOWN else []
+    more = [f"  ... and {len(reply.labels) - SHOWN:,} more"] if len(reply.labels) > SHOWN else []
     return "\n".join([*lines, *more, f"  records, each {within} {about}", *notes])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import option, takes
+from factored_mwem.cli.options import Overwrite, option, output_option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
@@ -19,27 +19,21 @@ def report(
     manifest: Annotated[Path, typer.Argument(help="NAME.manifest.json; of a release, its rows beside it.")],
     settings: ReleaseSettings,
     model: Annotated[
-        Optional[Path],
-        option("The release's model file.  [default: NAME.fmwem beside the manifest]", "--model"),
+        Path | None,
+        option("The release's model file.  [default: NAME.fmwem beside the manifest]"),
     ] = None,
     output: Annotated[
-        Optional[str],
-        option(
+        str | None,
+        output_option(
             "The page.  [default: NAME.report.html beside the manifest; with --against "
-            "NAME.NOT-PRIVATE.html here]",
-            "-o",
-            "--output",
+            "NAME.NOT-PRIVATE.html here]"
         ),
     ] = None,
     against: Annotated[
-        Optional[str],
-        option(
-            "NOT PRIVATE: a page with the errors against the real table, in a file of its own.",
-            "--against",
-            metavar="TABLE",
-        ),
+        str | None,
+        option("NOT PRIVATE: a page with the errors against this real table instead.", metavar="TABLE"),
     ] = None,
-    overwrite: Annotated[bool, option("Replace an existing file.", "--overwrite")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a page about a release, which anybody may see: the promise in plain words, every column with
     error bars, which columns were measured together, what it cost, how to check it; for a graph, a sketch, a
@@ -52,11 +46,16 @@ def report(
             raise InputError("how a table is written, and its columns, go with --against TABLE")
         path = write(manifest, output, model=model, overwrite=overwrite)
     else:
-        from factored_mwem.cli.jobs import private_page
+        from factored_mwem.cli.jobs import check_files
+        from factored_mwem.owner.page.private_report import private_report
+        from factored_mwem.tables.outputs.targets import target_of
 
         if model is not None:
             raise InputError("--model is for the public page; leave it out with --against")
-        path = private_page(manifest, source_of([against]), output, settings, overwrite=overwrite)
+        table = source_of([against])
+        if output is not None:
+            check_files([target_of(output)], table, settings, manifest)
+        path = private_report(manifest, table, output, overwrite=overwrite, **settings.reading)
     print(json.dumps({"report": path, "public": against is None}), flush=True)
 
 
@@ -68,13 +67,13 @@ def card(
         ),
     ],
     owner: Annotated[
-        Optional[Path],
+        Path | None,
         option("TOML file with what only you know; drafted if missing.  [default: owner.toml]"),
     ] = None,
     output: Annotated[
-        Optional[str], option("Folder for the files.  [default: beside the manifest]", "-o", "--output")
+        str | None, output_option("Folder for the files.  [default: beside the manifest]")
     ] = None,
-    overwrite: Annotated[bool, option("Replace existing files.", "--overwrite")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write the records of a release for catalogues: for the OpenDP registry, Croissant, a Frictionless data
     package and an ODCS contract; for a graph, a sketch, a statistic or a session a card in Markdown. Uses
@@ -90,8 +89,7 @@ def card(
 
     target = target_of(manifest)
     release = record_from(target)
-    answered = answers(owner or Path("owner.toml"))
-    texts = cards(release, answered, stem_of(target))
+    texts = cards(release, answers(owner or Path("owner.toml")), stem_of(target))
     at = target.beside
     if output is not None:
         place = folder_of(output)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from factored_mwem.cli.console import piece
+from factored_mwem.cli.console import aligned, piece
 
 if TYPE_CHECKING:
     from factored_mwem.owner.evaluation.evaluate import Errors
     from factored_mwem.owner.evaluation.value_errors import ColumnErrors, Value
 
-WIDTH = 110
-"""Width if the output is not a terminal."""
-NARROWEST = 72
-"""A narrower terminal breaks the lines itself."""
+WIDTH, NARROWEST = 110, 72
+"""Width if the output is not a terminal; a terminal that is narrower than this breaks the lines itself."""
 LONGEST = 24
 """Characters of a value, or of a column's name in the table; the rest is cut off."""
 LEAST_SHOWN = 0.0005
@@ -40,58 +35,57 @@ BINS = {
 
 def errors_text(errors: Errors) -> str:
     """All of it, as text that ends with the worst marginals."""
-    lines = [
-        "NOT PRIVATE: these numbers compare with the real table; do not publish them",
-        *(f"note: {piece(note)}" for note in errors.notes),
-        *_values(errors.columns),
-        *_correlations(errors),
-        f"marginals over {BINS[errors.bins]}:",
-        "            mean L1   worst L1",
-    ]
-    lines += [f"{k}-way       {mean:7.4f}    {worst:7.4f}" for k, (mean, worst) in errors.by_order.items()]
-    for words, questions, mean, worst in errors.asked:
-        lines.append(f"{piece(words)} ({questions:,}): mean {mean:.5f}, worst {worst:.5f}")
-    worst_lines = (f"  {error:.4f}  {piece(' x '.join(clique))}" for clique, error in errors.worst)
-    return "\n".join([*lines, "worst marginals:", *worst_lines])
+    means = [(f"{k}-way", f"{mean:.4f}", f"{worst:.4f}") for k, (mean, worst) in errors.by_order.items()]
+    return "\n".join(
+        [
+            "NOT PRIVATE: these numbers compare with the real table; do not publish them",
+            *(f"note: {piece(note)}" for note in errors.notes),
+            *_values(errors.columns),
+            *_correlations(errors),
+            f"marginals over {BINS[errors.bins]}:",
+            *aligned([("", "mean L1", "worst L1"), *means]),
+            *(
+                f"{piece(words)} ({questions:,}): mean {mean:.5f}, worst {worst:.5f}"
+                for words, questions, mean, worst in errors.asked
+            ),
+            "worst marginals:",
+            *(f"  {error:.4f}  {piece(' x '.join(clique))}" for clique, error in errors.worst),
+        ]
+    )
 
 
 def _correlations(errors: Errors) -> list[str]:
     if not errors.correlations:
         return []
-    lines = [
-        f"  {pair.real:6.3f}  {pair.synthetic:9.3f}  {piece(' x '.join(pair.columns))}"
+    pairs = [
+        (f"  {pair.real:.3f}", f"{pair.synthetic:.3f}", piece(" x ".join(pair.columns)))
         for pair in errors.correlations
     ]
-    return ["correlations that are the furthest apart:", "    real  synthetic", *lines, ""]
+    head = "correlations that are the furthest apart:"
+    return [head, *aligned([("real", "synthetic", ""), *pairs], left=(2,)), ""]
 
 
 def _values(columns: tuple[ColumnErrors, ...]) -> list[str]:
     """The table of values: a line of distances for each column, and below it what they come from."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("column", "kind", "L1", "KS", "W1/sd", "new %", "missing %"):
-        left = name in ("column", "kind")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    for column in columns:
-        spread = column.spread
-        cells = [
+    rows = [
+        (
             _cut(column.name),
             column.kind,
             _short(column.distance),
-            _short(spread.kolmogorov_smirnov if spread else None),
-            _short(spread.wasserstein if spread else None),
+            _short(column.spread.kolmogorov_smirnov if column.spread else None),
+            _short(column.spread.wasserstein if column.spread else None),
             _percent(column.unseen),
             "/".join(map(_percent, column.missing)),
-        ]
-        table.add_row(*map(Text, cells))
+        )
+        for column in columns
+    ]
+    names = ("column", "kind", "L1", "KS", "W1/sd", "new %", "missing %")
+    head, *lines = aligned([names, *rows], left=(0, 1))
     terminal = Console()
     width = max(terminal.width, NARROWEST) if terminal.is_terminal else WIDTH
-    file = io.StringIO()
-    Console(file=file, width=width, color_system=None, highlight=False).print(table)
-    head, *rows = file.getvalue().removesuffix("\n").split("\n")
-    lines = [EXPLAINED, head.rstrip()]
-    for row, column in zip(rows, columns, strict=True):
-        lines += [row.rstrip(), *(part for line in _below(column) for part in _wrapped(line, width))]
-    return [*lines, ""]
+    below = [[part for line in _below(column) for part in _wrapped(line, width)] for column in columns]
+    entries = (entry for line, more in zip(lines, below, strict=True) for entry in (line, *more))
+    return [EXPLAINED, head, *entries, ""]
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -73,11 +73,11 @@ def _listen() -> None:
         for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129))
         if hasattr(signal, name)
     }
-    heard: list[float] = []
+    signals: list[float] = []
 
     def stop(number: int, _: Any) -> None:
-        if not heard or time.monotonic() - heard[-1] > PATIENCE:
-            heard.append(time.monotonic())
+        if not signals or time.monotonic() - signals[-1] > PATIENCE:
+            signals.append(time.monotonic())
             raise Stopped(codes[number])
 
     for number in codes:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from factored_mwem.errors import InputError
 
-Given = str | Path | Sequence[str | Path]
+TableName = str | Path | Sequence[str | Path]
 """A path, a URI (which is no path: `//` would become `/`), or several."""
 
 
-def source_of(texts: Sequence[str]) -> Given:
+def source_of(texts: Sequence[str]) -> TableName:
     """The arguments as the library takes them."""
     sources: list[str | Path] = [_one(text) for text in texts]
     return sources[0] if len(sources) == 1 else sources
@@ -32,7 +32,7 @@ def _one(text: str) -> str | Path:
     return Path(place_of(text)[1]) if text.lower().startswith("file://") else text
 
 
-def _each(table: Given) -> list[str | Path]:
+def _each(table: TableName) -> list[str | Path]:
     """The paths and URIs, one by one."""
     return [table] if isinstance(table, str | Path) else [each for part in table for each in _each(part)]
 
@@ -44,7 +44,7 @@ def _wild(table: str | Path) -> bool:
     return isinstance(table, Path) and bool(WILD.search(str(table))) and not table.exists()
 
 
-def local_paths(table: Given) -> list[Path]:
+def local_paths(table: TableName) -> list[Path]:
     """The files and folders on this machine; of a glob the folder that it looks into."""
     from factored_mwem.tables.inputs.places import fixed_part
 
@@ -52,19 +52,19 @@ def local_paths(table: Given) -> list[Path]:
     return [Path(fixed_part(str(path)) or ".") if _wild(path) else path for path in paths]
 
 
-def patterns(table: Given) -> list[str]:
+def patterns(table: TableName) -> list[str]:
     """The globs on this machine, as absolute paths: a file written to a match would be read next time."""
     return [os.path.abspath(path) for path in _each(table) if _wild(path)]
 
 
-def read_paths(table: Given) -> list[Path]:
+def read_paths(table: TableName) -> list[Path]:
     """The files and folders on this machine that are read; of a glob those that fit it."""
     plain = [path for path in _each(table) if isinstance(path, Path) and not _wild(path)]
     return [*plain, *(Path(path) for each in patterns(table) for path in glob.glob(each, recursive=True))]
 
 
-def addresses(table: Given) -> list[str]:
-    """The URIs among what was given; of a glob the folder that it looks into."""
+def addresses(table: TableName) -> list[str]:
+    """The URIs, but for those of databases; of a glob the folder that it looks into."""
     from factored_mwem.tables.inputs.places import WILD, fixed_part, without_query
     from factored_mwem.tables.inputs.uris import is_database, is_uri
 
@@ -73,7 +73,7 @@ def addresses(table: Given) -> list[str]:
     return [(fixed_part(at) if WILD.search(at) else at.rstrip("/")) + query for at, query in parts]
 
 
-def title(table: Given) -> str:
+def title(table: TableName) -> str:
     """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
     from factored_mwem.tables.inputs.formats import stem
     from factored_mwem.tables.inputs.places import WILD, fixed_part, without_query
@@ -93,15 +93,15 @@ def title(table: Given) -> str:
     return title(table[0])
 
 
-def domain_path(table: Given, given: Path | None) -> Path | None:
-    """The domain file: the one given, else NAME.domain.json beside the table, else none."""
-    if given:
-        return given
+def domain_path(table: TableName, named: Path | None) -> Path | None:
+    """The domain file: the one `named`, else NAME.domain.json beside the table, else none."""
+    if named:
+        return named
     beside = domain_beside(table)
     return beside if beside is not None and beside.exists() else None
 
 
-def domain_beside(table: Given) -> Path | None:
+def domain_beside(table: TableName) -> Path | None:
     """NAME.domain.json beside a file or folder, a glob's too, of this machine. Beside a URI, and for several
     files, none is looked for.
     """

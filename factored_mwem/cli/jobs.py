@@ -11,13 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factored_mwem.cli.inputs import Given, addresses, domain_beside, domain_path, patterns, read_paths, title
+from factored_mwem.cli.inputs import (
+    TableName,
+    addresses,
+    domain_beside,
+    domain_path,
+    patterns,
+    read_paths,
+    title,
+)
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.ledger.run import Run
-from factored_mwem.mechanisms.limits import FEW_CANDIDATES, slow
+from factored_mwem.mechanisms.limits import FEW_CANDIDATES, Machine, slow
+from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.pipeline.progress import Progress
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.publish import Writing, load_manifest, publish
@@ -27,7 +36,6 @@ from factored_mwem.pipeline.release import spending_of
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_alone
 from factored_mwem.request.request import Request
-from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 from factored_mwem.tables.outputs.formats import output_of, write_batches
 from factored_mwem.tables.outputs.release_files import (
     RecordFiles,
@@ -37,12 +45,8 @@ from factored_mwem.tables.outputs.release_files import (
     report_of,
 )
 from factored_mwem.tables.outputs.targets import Destination, Folder, Target, target_of, write_text
-from factored_mwem.workload.queries import KINDS
-from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:  # what a release does not need is loaded where it is used
-    from factored_mwem.owner.evaluation.evaluate import Errors
-    from factored_mwem.owner.verifier.verify import Verified
     from factored_mwem.pipeline.learn_domain import LearntDomain
 
 
@@ -63,7 +67,7 @@ class Done:
 
 
 def run(
-    table: Given,
+    table: TableName,
     settings: ReleaseSettings,
     report: Callable[[Progress], None],
     warn: Callable[[str], None] = lambda _: None,
@@ -71,58 +75,84 @@ def run(
     """Release `table` and write its files. Whatever can be refused is refused before a row is read. `warn`
     hears beforehand if it will take long.
     """
-    files, how, path = _files(table, settings), _writing(settings), domain_path(table, settings.domain)
+    files, writing = _files(table, settings), _writing(settings)
+    path = domain_path(table, settings.domain)
     check_files(files.all, table, settings, path, settings.workload)
-    request = Request.of(
-        _staying(table, settings),
-        workload_from(settings),
-        settings.policy,
-        domain=path,
-        columns=settings.columns,
-        rows=settings.rows,
-        sample_seed=settings.sample_seed,
-        spill=settings.spill,
+    request = request_of(
+        table, settings, rows=settings.rows, sample_seed=settings.sample_seed, spill=settings.spill
     )
+    _check(request)
     if (slowly := _slow(request)) is not None:
         warn(slowly)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
-    with spending_of(request).booked(settings.booking) as held:
-        reused = _reused(held, files, settings)
+    with spending_of(request).booked(settings.booking) as running:
+        reused = _reused(running, files, settings)
         if reused is not None:
             manifest, files = load_manifest(reused.manifest), reused
         else:
-            manifest = publish(request, held, place, how, report)
-        facts = _facts(manifest, files, path) | booked(settings, reused=reused is not None)
-        if held.resumed:
-            facts["resumed"] = held.resumed
+            manifest = publish(request, running, place, writing, report)
+        facts = _facts(manifest, files, path) | facts_of(manifest, settings, reused=reused is not None)
+        if running.resumed:
+            facts["resumed"] = running.resumed
     declared = f"declared in {path}" if path else "none declared"
     return Done(manifest, files, declared, facts, reused is not None, stale_beside(files))
 
 
-def _slow(request: Request) -> str | None:
-    """What to say if rounds may take minutes; where no domain is declared, as if columns had 16 codes."""
+def request_of(table: TableName, settings: ReleaseSettings, **more: Any) -> Request:
+    """The request that the settings make of a table, which reads only its header or schema. With --push-down
+    the rows stay in their database and are counted there.
+    """
+    source: Any = table
+    if settings.push_down:
+        from factored_mwem.tables.backends.sql import push_down
+
+        source = push_down(table)
+    return Request.of(
+        source,
+        settings.workload_of(settings.marginals),
+        settings.policy,
+        domain=domain_path(table, settings.domain),
+        columns=settings.columns,
+        **more,
+    )
+
+
+def _check(request: Request) -> None:
+    """Raise InputError for a wrong column, workload or budget: that is named before an output that exists."""
+    for name in request.columns or ():
+        request.visible.check_column(name)
+    request.workload.check(_names(request))
+    _ = Scope.of(request, Machine.of(request.policy)), request.budget
+
+
+def _names(request: Request) -> list[str]:
+    """The columns of the release, by public facts."""
     by = request.promise.privacy_id
     names = request.columns or (request.declared or request.visible.schema).names
-    names = [name for name in names if name != by]
+    return [name for name in names if name != by]
+
+
+def _slow(request: Request) -> str | None:
+    """What to say if rounds may take minutes; where no domain is declared, as if columns had 16 codes."""
+    names, known = _names(request), request.declared
     if request.workload.count(len(names)) < FEW_CANDIDATES:
         return None
-    known = request.declared
     domain = known.project(names) if known is not None else Domain.from_dict(dict.fromkeys(names, 16))
     return slow(request.workload, domain, request.policy)
 
 
-def booked(settings: ReleaseSettings, *, reused: bool) -> dict[str, Any]:
-    """The part of the line for scripts about the ledger, if there is one."""
-    if not settings.ledger:
-        return {}
-    return {"dataset": settings.dataset, "run_id": settings.run_id, "reused": reused}
-
-
-def promised(statement: Statement) -> dict[str, Any]:
-    """The part of the line for scripts about the promise."""
-    g, before = statement.guarantee, statement.replaced
-    together = {} if before is None else {"replaced": before.model_dump()}
-    return {"epsilon": g.epsilon, "delta": g.delta, "spent_epsilon": g.spent_epsilon} | together
+def facts_of(record: Statement, settings: ReleaseSettings, *, reused: bool) -> dict[str, Any]:
+    """What the line for scripts says after every command that spends: the promise, and the ledger's part, if
+    there is one.
+    """
+    g = record.guarantee
+    facts: dict[str, Any] = {"epsilon": g.epsilon, "delta": g.delta, "spent_epsilon": g.spent_epsilon}
+    facts["unit"] = g.unit
+    if record.replaced is not None:
+        facts["replaced"] = record.replaced.model_dump()
+    if settings.ledger:
+        facts |= {"dataset": settings.dataset, "run_id": settings.run_id, "reused": reused}
+    return facts
 
 
 def stale_beside(files: ReleaseFiles) -> list[Target]:
@@ -141,21 +171,11 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
         "model": str(files.model) if files.model is not None else None,
         **({"report": str(files.report)} if files.report is not None else {}),
         "rows": manifest.output.rows,
-        **promised(manifest),
         "neighbours": manifest.guarantee.neighbours,
         "components": [len(c) for c in manifest.components],
         "rounds": manifest.rounds,
         "domain": str(domain) if domain else "learnt",
     }
-
-
-def _staying(table: Given, settings: ReleaseSettings) -> Any:
-    """The table; with --push-down, wrapped so that its rows stay in their database and are counted there."""
-    if not settings.push_down:
-        return table
-    from factored_mwem.tables.backends.sql import push_down
-
-    return push_down(table)
 
 
 def _writing(settings: ReleaseSettings) -> Writing:
@@ -170,7 +190,7 @@ def _writing(settings: ReleaseSettings) -> Writing:
     return Writing(workers, page_of)
 
 
-def _files(table: Given, settings: ReleaseSettings) -> ReleaseFiles:
+def _files(table: TableName, settings: ReleaseSettings) -> ReleaseFiles:
     """Where all files of a release go. The model is kept unless that is refused: whoever needs it later, and
     has none, pays again.
     """
@@ -183,18 +203,18 @@ def _files(table: Given, settings: ReleaseSettings) -> ReleaseFiles:
     return files
 
 
-def _reused(held: Run, files: ReleaseFiles, settings: ReleaseSettings) -> ReleaseFiles | None:
+def _reused(running: Run, files: ReleaseFiles, settings: ReleaseSettings) -> ReleaseFiles | None:
     """The files of a run that was finished before, if they are as it left them. Where nobody says anything of
     a model, those of a run that kept none will do.
     """
     for kept in (files, *([replace(files, model=None)] if settings.model is None else ())):
-        if held.reusable(kept):
+        if running.reusable(kept):
             return kept
     return None
 
 
 def check_files(
-    outputs: Sequence[Destination], table: Given, settings: ReleaseSettings, *read: Path | str | None
+    outputs: Sequence[Destination], table: TableName, settings: ReleaseSettings, *read: Path | str | None
 ) -> None:
     """Raise InputError if an output is the table, the ledger or another file that is `read`."""
     ledger = None if settings.ledger is None else settings.ledger.path
@@ -223,24 +243,7 @@ def check_paths(
             )
 
 
-def workload_from(settings: ReleaseSettings, order: int | None = None) -> Workload:
-    """What the settings ask for, with all marginals of `order`, or of the settings'."""
-    order = settings.marginals if order is None else order
-    workload = Workload.load(settings.workload) if settings.workload else Workload()
-    workload = workload + (Workload.marginals(order) if order is not None else Workload()) + settings.asked
-    if workload == Workload():
-        flags = ", ".join(f"--{kind.option} {kind.form}" for kind in KINDS.values())
-        raise InputError(f"nothing to keep: give --marginals K, {flags} or --workload FILE")
-    return workload
-
-
-def asked(table: Given, settings: ReleaseSettings) -> Request:
-    """The request that the settings make of a table; reads only its header or schema."""
-    policy, workload, path = settings.policy, workload_from(settings), domain_path(table, settings.domain)
-    return Request.of(_staying(table, settings), workload, policy, domain=path, columns=settings.columns)
-
-
-def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
+def learn(table: TableName, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
     """Learn a domain and write its file; returns the domain and the line for scripts."""
     from factored_mwem.pipeline.learn_domain import LearningRequest, make_domain
 
@@ -250,15 +253,14 @@ def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[s
     check_files(files.all, table, settings)
     request = LearningRequest.of(table, settings.policy, settings.columns)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
-    with request.spending.booked(settings.booking) as held:
-        reused = held.reusable(files)
-        with place.of(held):
-            made = make_domain(request, held)
-            text = json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n"
-            place.put(output, lambda exists: write_text(output, text, exists), made.statement)
-    facts = {"domain": str(output), "columns": len(made.domain), "dropped": list(made.dropped)}
-    facts |= {"spent_epsilon": made.spent_epsilon, "delta": settings.policy.delta}
-    return made, facts | booked(settings, reused=reused)
+    with request.spending.booked(settings.booking) as running:
+        reused = running.reusable(files)
+        with place.of(running):
+            learnt = make_domain(request, running)
+            text = json.dumps(learnt.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            place.put(output, lambda exists: write_text(output, text, exists), learnt.statement)
+    facts = {"domain": str(output), "columns": len(learnt.domain), "dropped": list(learnt.dropped)}
+    return learnt, facts | facts_of(learnt.statement, settings, reused=reused)
 
 
 def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict[str, Any]:
@@ -279,59 +281,3 @@ def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict
         batches = drawn_ahead(drawn, workers)
         facts = {"sha256": write_batches(target_of(where), drawn.schema, batches, exists=exists)}
     return {"output": str(where), "rows": rows, **facts, "spent_epsilon": 0}
-
-
-def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
-    """NOT PRIVATE: the errors of a synthetic file.
-
-    A domain file beside the table is not taken: errors of all its releases are in the same bins.
-    """
-    from factored_mwem.owner.evaluation.evaluate import evaluate
-
-    return evaluate(
-        real,
-        synthetic,
-        order,
-        domain=settings.domain,
-        columns=settings.columns,
-        workload=workload_from(settings, order),
-        records=settings.policy.records,
-        dialect=settings.policy.dialect,
-    )
-
-
-def private_page(
-    manifest: Path, table: Given, output: str | None, settings: ReleaseSettings, *, overwrite: bool
-) -> str:
-    """NOT PRIVATE: write the page with the errors of a release against the real table; returns its path."""
-    from factored_mwem.owner.page.private_report import private_report
-
-    if output is not None:
-        check_files([target_of(output)], table, settings, manifest)
-    return private_report(
-        manifest,
-        table,
-        output,
-        columns=settings.columns,
-        overwrite=overwrite,
-        records=settings.policy.records,
-        dialect=settings.policy.dialect,
-    )
-
-
-def verified(table: Given, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
-    """NOT PRIVATE: verify a release with these settings on neighbours of the table."""
-    from factored_mwem.owner.verifier.verify import verify
-
-    if str(table) == STANDARD_INPUT or settings.push_down:
-        raise InputError("verify reads the rows again and again; write them to a file first, and name that")
-
-    return verify(
-        table,
-        workload_from(settings),
-        settings.policy,
-        domain=domain_path(table, settings.domain),
-        columns=settings.columns,
-        pairs=pairs,
-        report=report,
-    )

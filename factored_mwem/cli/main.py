@@ -49,13 +49,15 @@ COMMANDS = {
     "sample": CommandEntry(AFTER, "answering:sample"),
     "answer": CommandEntry(AFTER, "answering:answer", "Answer queries with error bars."),
     "ask": CommandEntry(RELEASE, "asking:ask", "Answer questions one by one, within a bound."),
-    "evaluate": CommandEntry(OWNER, "owning:evaluate", "How far a synthetic table is from the real one."),
-    "verify": CommandEntry(OWNER, "owning:verify", "Whether one person moves more than was charged."),
+    "evaluate": CommandEntry(
+        OWNER, "owning:evaluate_command", "How far a synthetic table is from the real one."
+    ),
+    "verify": CommandEntry(OWNER, "owning:verify_command", "Whether one person moves more than was charged."),
     "card": CommandEntry(AFTER, "documenting:card", "Write what catalogues ask of a release."),
     "guide": CommandEntry(HELP, "helping:guide"),
-    "domain": CommandEntry(BEFORE, "admin:domain_app"),
-    "workload": CommandEntry(BEFORE, "admin:workload_app"),
-    "ledger": CommandEntry(BOOKS, "admin:ledger_app"),
+    "domain": CommandEntry(BEFORE, "domains:domain_app"),
+    "workload": CommandEntry(BEFORE, "domains:workload_app"),
+    "ledger": CommandEntry(BOOKS, "books:ledger_app"),
     "sketch": CommandEntry(RELEASE, "sketching:sketch_app"),
 }
 """Every command: the panel of `--help` that lists it, its module, and its help in one line."""

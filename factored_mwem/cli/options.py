@@ -1,4 +1,4 @@
-"""Options: the flags of the settings, in groups that commands take, and those of the output."""
+"""Options: the flags of the settings, in groups that commands take, and what several commands declare."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from factored_mwem.errors import InputError
 Command = Callable[..., None]
 
 
-def option(text: str, *names: str, panel: Group | str | None = None, **given: Any) -> Any:
+def option(text: str, *names: str, panel: Group | str | None = None, **more: Any) -> Any:
     """A command's own option: what it is for, and the panel of `--help` that lists it."""
     at = panel.panel if isinstance(panel, Group) else panel
-    return typer.Option(*names, help=text, rich_help_panel=at, **given)
+    return typer.Option(*names, help=text, rich_help_panel=at, **more)
 
 
 def output_option(text: str) -> Any:
     """A command's own --output; `text` says what goes there."""
-    return option(text, "-o", "--output", panel=Group.OUTPUT)
+    return option(text, "-o", "--output", panel=Group.OUTPUT, metavar="FILE")
 
 
 Tables = Annotated[
@@ -52,10 +52,9 @@ Verbose = Annotated[
 ]
 Quiet = Annotated[bool, option("No summary.", "-q", "--quiet")]
 NoProgress = Annotated[bool, option("No progress bar.", "--no-progress")]
-Overwrite = Annotated[bool, option("Replace an existing file.", "--overwrite", panel=Group.OUTPUT)]
-OverwriteAll = Annotated[bool, option("Replace existing files.", "--overwrite", panel=Group.OUTPUT)]
-ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
-PROMISED = (*ASKED, Group.PRIVACY, Group.PEOPLE, Group.CERTIFICATE, Group.EFFORT)
+Overwrite = Annotated[bool, option("Replace existing files.", "--overwrite", panel=Group.OUTPUT)]
+QUESTIONS = (Group.KEPT, Group.DOMAIN, Group.READING)
+RELEASE = (*QUESTIONS, Group.PRIVACY, Group.PEOPLE, Group.CERTIFICATE, Group.EFFORT, Group.LEARNING)
 """Groups of flags that commands take."""
 
 
@@ -67,23 +66,21 @@ def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Co
 
     def decorate(command: Command) -> Command:
         own = inspect.signature(command, eval_str=True).parameters
-        flags = {
-            name: flag
-            for group in Group
-            for name, flag in FLAGS.items()
-            if group in groups and flag.group is group and name not in own and name not in without
-        }
+        flags = {n: f for n, f in FLAGS.items() if f.group in groups and n not in {*own, *without}}
 
         @functools.wraps(command)
-        def taking(ctx: typer.Context, **given: Any) -> None:
-            named = {name: given.pop(name) for name in flags}
-            command(**given, settings=_in_force(ctx, named))
+        def taking(ctx: typer.Context, **values: Any) -> None:
+            of_settings = {name: values.pop(name) for name in flags}
+            command(**values, settings=_in_force(ctx, of_settings))
 
         needed = [p for p in own.values() if p.default is p.empty and p.name != "settings"]
-        listed = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-        listed += [p.replace(kind=Parameter.KEYWORD_ONLY) for p in needed]
-        listed += [_parameter(name, flag) for name, flag in flags.items()]
-        listed += [p.replace(kind=Parameter.KEYWORD_ONLY) for p in own.values() if p.default is not p.empty]
+        optional = [p for p in own.values() if p.default is not p.empty]
+        listed = [
+            Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context),
+            *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in needed),
+            *(_parameter(name, flag) for name, flag in flags.items()),
+            *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in optional),
+        ]
         taking.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
         taking.__annotations__ = {p.name: p.annotation for p in listed}
         return taking
@@ -93,7 +90,7 @@ def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Co
 
 def _parameter(name: str, flag: Flag) -> Parameter:
     """A setting's flag as the parser of the command line takes it."""
-    option = typer.Option(
+    default = typer.Option(
         None,
         *([flag.short] if flag.short else []),
         f"--{name.replace('_', '-')}",
@@ -101,25 +98,25 @@ def _parameter(name: str, flag: Flag) -> Parameter:
         help=flag.help,
         show_envvar=False,  # the end of the page says it once
         rich_help_panel=flag.group.panel,
-        metavar=f"[{'|'.join(flag.choices)}]" if flag.choices else None,
+        metavar=f"[{'|'.join(flag.choices)}]" if flag.choices else flag.metavar,
         min=flag.least,
         max=flag.most,
         autocompletion=(lambda: list(flag.choices)) if flag.choices else None,
     )
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=flag.kind | None)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=flag.kind | None)
 
 
-def _in_force(ctx: typer.Context, named: dict[str, Any]) -> ReleaseSettings:
+def _in_force(ctx: typer.Context, values: dict[str, Any]) -> ReleaseSettings:
     """The settings: flags above the environment above the file that --config names."""
     file: Mapping[str, Any] = {}
-    if "config" in named:
+    if "config" in values:
         check_environment()
-        config = named.pop("config")
+        config = values.pop("config")
         file = read_config(config) if config else {}
     flags: dict[str, Any] = {}
     environment: dict[str, Any] = {}
-    for name, value in named.items():
-        if value == "" and FLAGS[name].words:  # as a variable that is not set leaves it
+    for name, value in values.items():
+        if value == "" and FLAGS[name].is_place:  # as a variable that is not set leaves it
             raise InputError(f"--{name} is empty; name a place or leave it out")
         if value is not None and value != []:  # a repeatable flag not given is an empty list
             source = ctx.get_parameter_source(name)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import ASKED, PROMISED, Json, NoProgress, OneTable, Tables, option, takes
+from factored_mwem.cli.inputs import domain_path, source_of
+from factored_mwem.cli.options import QUESTIONS, RELEASE, Json, NoProgress, OneTable, Tables, option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
+from factored_mwem.errors import InputError
+
+if TYPE_CHECKING:
+    from factored_mwem.owner.verifier.verify import Verified
 
 
-@takes(*ASKED)
-def evaluate(
+@takes(*QUESTIONS)
+def evaluate_command(
     real: OneTable,
     synthetic: Annotated[Path, typer.Argument(help="Synthetic file to compare with it.")],
     settings: ReleaseSettings,
     marginals: Annotated[
-        int, option("Highest order of marginal.", "--marginals", panel=Group.ASKED, min=1)
+        int, option("Highest order of marginal.", "--marginals", panel=Group.KEPT, min=1)
     ] = 3,
     json_only: Json = False,
 ) -> None:
@@ -29,15 +34,23 @@ def evaluate(
     Marginals are over neutral bins, which the real table alone decides, so that releases can be compared.
     With --domain they are over those of a domain file, a release's manifest or a model file.
     """
-    from factored_mwem.cli import jobs as job
     from factored_mwem.cli.errors_text import errors_text
+    from factored_mwem.owner.evaluation.evaluate import evaluate
 
-    errors = job.compare(source_of([real]), synthetic, marginals, settings)
+    workload = settings.workload_of(marginals)
+    errors = evaluate(
+        source_of([real]),
+        synthetic,
+        marginals,
+        domain=settings.domain,  # none that lies beside the table: releases are compared in the same bins
+        workload=workload,
+        **settings.reading,
+    )
     print(json.dumps(errors.facts) if json_only else errors_text(errors))
 
 
-@takes(*PROMISED, Group.LEARNING, Group.CONFIG)
-def verify(
+@takes(*RELEASE, Group.CONFIG)
+def verify_command(
     table: Tables,
     settings: ReleaseSettings,
     pairs: Annotated[
@@ -53,10 +66,46 @@ def verify(
     go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli import jobs as job
+    from factored_mwem.owner.verifier.verify import verify
+    from factored_mwem.pipeline.progress import show_count
+    from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 
-    with console.counted(pairs, show=console.wants_progress(no_progress) and not json_only) as report:
-        verified = job.verified(source_of(table), settings, pairs, report)
-    print(json.dumps(verified.facts) if json_only else console.verified_text(verified), flush=True)
+    source, workload = source_of(table), settings.workload_of(settings.marginals)
+    if str(source) == STANDARD_INPUT or settings.push_down:
+        raise InputError("verify reads the rows again and again; write them to a file first, and name that")
+    show = console.wants_progress(no_progress) and not json_only
+    with show_count("comparing with neighbours") if show else contextlib.nullcontext() as step:
+        verified = verify(
+            source,
+            workload,
+            settings.policy,
+            domain=domain_path(source, settings.domain),
+            columns=settings.columns,
+            pairs=pairs,
+            report=lambda done: step(done, pairs) if step is not None else None,
+        )
+    print(json.dumps(verified.facts) if json_only else verified_text(verified), flush=True)
     if not verified.holds:
         raise typer.Exit(1)
+
+
+def verified_text(verified: Verified) -> str:
+    """What `fmwem verify` prints."""
+    from factored_mwem.cli.console import aligned
+
+    lines = [
+        "NOT PRIVATE: these numbers look at the real table; do not publish them",
+        f"{verified.pairs:,} neighbours of the table, {verified.draws:,} comparisons of a draw with what was "
+        "charged for it",
+    ]
+    if verified.refused:
+        lines.append(
+            f"{verified.refused:,} of the neighbours were refused before anything was drawn, as documented: "
+            "a record's end is not clear"
+        )
+    stages = [(stage.name, f"{stage.compared:,}", f"{stage.worst:.4f}") for stage in verified.stages]
+    lines += aligned([("stage", "draws", "worst share of the charge"), *stages])
+    if verified.holds:
+        return "\n".join([*lines, "all hold: nothing moved by more than was charged"])
+    lines.append(f"FAILED on {verified.failed:,} tables; the first:")
+    return "\n".join([*lines, *(f"  {f.stage}, {f.neighbour}: {f.why}" for f in verified.failures)])

@@ -31,6 +31,8 @@ OTHER = "Other"
 """The panel of options for the output of a command: --config, --json, -v, -q."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 Sections = dict[str, list[tuple[str, str]]]
+TYPES = {"list[str]": "TEXT", "str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "path": "FILE"}
+"""What `--help` shows for the parser's names of types, where no option has a better word."""
 
 
 class PanelledCommand(TyperCommand):
@@ -101,13 +103,13 @@ class PanelledGroup(TyperGroup):
 class App(typer.Typer):
     """A `typer.Typer` whose commands are listed by panel."""
 
-    def __init__(self, table: Mapping[str, CommandEntry] | None = None, **given: Any) -> None:
+    def __init__(self, table: Mapping[str, CommandEntry] | None = None, **options: Any) -> None:
         kind = PanelledGroup if table is None else type("Commands", (PanelledGroup,), {"table": table})
         ours: Any = {"cls": kind, "no_args_is_help": True, "add_completion": False}
-        super().__init__(**ours, pretty_exceptions_enable=False, rich_markup_mode=None, **given)
+        super().__init__(**ours, pretty_exceptions_enable=False, rich_markup_mode=None, **options)
 
-    def command(self, name: str | None = None, **given: Any) -> Callable[[Command], Command]:
-        ours: Any = {"cls": PanelledCommand, **given}
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:
+        ours: Any = {"cls": PanelledCommand, **options}
         return super().command(name, **ours)
 
 
@@ -121,10 +123,12 @@ def _sections(command: Any, ctx: Any) -> Sections:
     sections: Sections = {}
     plain: list[tuple[str, str]] = []
     for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
+        record, is_argument = parameter.get_help_record(ctx), parameter.param_type_name == "argument"
         if record is None:
             continue
-        if parameter.param_type_name == "argument":
+        for name, word in TYPES.items():
+            record = record[0].replace(f" <{name}>", "" if is_argument else f" {word}"), record[1]
+        if is_argument:
             sections.setdefault("Arguments", []).append(record)
         elif (panel := getattr(parameter, "rich_help_panel", None)) is not None:
             sections.setdefault(panel, []).append(record)

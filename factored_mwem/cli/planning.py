@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import PROMISED, Json, Tables, option, takes
+from factored_mwem.cli.options import RELEASE, Json, Tables, option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError, shown
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from factored_mwem.pipeline.forecasts.planning import Planned, Prospect
 
 Epsilons = Annotated[
-    Optional[str],
+    str | None,
     option(
         "Epsilons to compare, separated by commas.  [default: 0.1,0.5,1,2; with --error none]",
         "--epsilon",
@@ -28,43 +28,48 @@ Epsilons = Annotated[
     ),
 ]
 Target = Annotated[
-    Optional[str],
+    str | None,
     option(
-        "Look for the epsilon of this mean error (0 to 2) of asked marginals, such as 0.1; or of those "
-        'of fewer columns: "mean2 <= 0.1".',
+        "Look for the epsilon of this mean error (0 to 2) of the sets of columns, such as 0.1; or of sets of "
+        'fewer columns: "mean2 <= 0.1".',
         "--error",
         metavar="ERROR",
     ),
 ]
-AssumeRows = Annotated[int, option("Your guess of the table's rows.", min=1)]
+AssumeRows = Annotated[int, option("Your guess of the table's rows.", panel=Group.EFFORT, min=1)]
+UNREAD = "no row was read and nothing was spent"
+MOST_COLUMNS = 30
+"""Columns that are listed."""
 
 
-@takes(*PROMISED, Group.LEARNING, Group.CONFIG)
+@takes(*RELEASE, Group.CONFIG)
 def check(
     table: Tables,
     settings: ReleaseSettings,
-    assume_rows: Annotated[
-        int, option("Your guess of the table's rows, for the plan.", panel=Group.EFFORT, min=1)
-    ] = 10_000,
+    assume_rows: AssumeRows = 10_000,
     json_only: Json = False,
 ) -> None:
     """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends
     nothing. `fmwem plan` compares epsilons.
     """
     from factored_mwem.cli import jobs as job
+    from factored_mwem.cli.console import lined
     from factored_mwem.pipeline.forecasts.forecast import LearningForecast, forecast_of
 
-    request = job.asked(source_of(table), settings)
+    request = job.request_of(source_of(table), settings)
     forecast = forecast_of(request, assume_rows)
     if json_only:
         print(json.dumps(asdict(forecast)))
-    elif isinstance(forecast, LearningForecast):
-        print(learning_text(forecast, assume_rows))
+        return
+    if isinstance(forecast, LearningForecast):
+        facts = learning_text(forecast, assume_rows)
     else:
-        print(forecast_text(forecast, assume_rows, request.budget.unit))
+        facts = forecast_text(forecast, assume_rows)
+    lines = [line for word, text in facts.items() if text for line in lined(word, [text])]
+    print("\n".join([*lines, UNREAD]))
 
 
-@takes(Group.ASKED, Group.DOMAIN, Group.READING, Group.PRIVACY, Group.EFFORT, Group.LEARNING, Group.CONFIG)
+@takes(Group.KEPT, Group.DOMAIN, Group.READING, Group.PRIVACY, Group.EFFORT, Group.LEARNING, Group.CONFIG)
 def plan(
     table: Tables,
     settings: ReleaseSettings,
@@ -80,164 +85,166 @@ def plan(
     from factored_mwem.cli import jobs as job
     from factored_mwem.pipeline.forecasts.planning import planned
 
-    plans = planned(job.asked(source_of(table), settings), _numbers(epsilon), error, assume_rows)
+    plans = planned(job.request_of(source_of(table), settings), _numbers(epsilon), error, assume_rows)
     print(json.dumps(plans.facts) if json_only else planned_text(plans))
 
 
-def forecast_text(found: Forecast, rows: int, unit: str) -> str:
-    sizes = ", ".join(f"{name} {size}" for name, size in list(found.attributes.items())[:30])
-    more = f", and {len(found.attributes) - 30} more" if len(found.attributes) > 30 else ""
-    cells = f"{found.cells:,}" if found.cells < 10**9 else f"about 10^{len(str(found.cells)) - 1}"
-    over = f"{found.left_out:,} exceed --max-cells and are left out; " if found.left_out else ""
-    if found.at_once:
-        plan = [
-            "plan        no rounds: the domain is small, all is measured at once; predicted error of a "
-            f"marginal {found.predicted_error:.3f} (0 to 2)"
-        ]
+def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
+    """What a release under a declared domain would do, by the words that begin its lines."""
+    f = forecast
+    cells = f"{f.cells:,}" if f.cells < 10**9 else f"about 10^{len(str(f.cells)) - 1}"
+    over = f"{f.left_out:,} exceed --max-cells and are left out; " if f.left_out else ""
+    facts = {
+        "columns": f"{len(f.attributes)}, each with so many values: {_listed(f.attributes)}",
+        "domain": f"{cells} combinations of values",
+        "candidates": f"{f.candidates:,} sets of columns; {over}the largest has {f.largest_marginal:,} "
+        "combinations",
+        "memory": f"at most about {f.memory_megabytes:,.0f} MB beside what Python itself takes",
+    }
+    if f.at_once:
+        facts["plan"] = (
+            "no rounds: the domain is small, so all is measured at once; expected error of a set of columns "
+            f"{f.predicted_error:.3f} (0 to 2)"
+        )
     else:
-        most = "at most " if found.engine == "tree" else ""
-        plan = [
-            f"rounds      {most}{found.rounds} for a table of about {rows:,} rows (--assume-rows; a release "
-            "uses a noisy count)",
-            f"noise       first measurements: {found.initial_noise:.1f} a cell on average "
-            f"({found.initial_share:.0%} of the {unit} budget); "
-            f"chosen marginals: {found.round_noise:.1f} a cell"
-            + (" in the first rounds, less later" if most else ""),
-            *([f"sweep       then about {found.swept:,} small marginals at once"] if found.swept else []),
-        ]
-    lines = [
-        f"{len(found.attributes)} attributes (codes): {sizes}{more}",
-        f"domain      {cells} cells",
-        f"candidates  {found.candidates:,} marginals; {over}the largest has {found.largest_marginal:,} cells",
-        f"memory      at most about {found.memory_megabytes:,.0f} MB above the interpreter's own",
-        *plan,
-        *(f"certificate {line}" for line in _certificate(found.certificate)),
-        *([f"warning     {found.warning}"] if found.warning else []),
-        "no row was read and nothing was spent",
-    ]
-    return "\n".join(lines)
+        tree = f.engine == "tree"
+        facts["rounds"] = (
+            f"{'at most ' if tree else ''}{f.rounds} for a table of about {rows:,} rows (--assume-rows; a "
+            "release uses a noisy count)"
+        )
+        facts["noise"] = (
+            f"of a count, in rows: {f.initial_noise:.1f} on average where columns are measured first (with "
+            f"{f.initial_share:.0%} of the budget), {f.round_noise:.1f} in the sets that the "
+            f"{'first rounds choose, less later' if tree else 'rounds choose'}"
+        )
+        facts["sweep"] = f"then about {f.swept:,} small sets of columns at once" if f.swept else ""
+    return facts | _certificate(f.certificate) | {"warning": f.warning or ""}
 
 
-def learning_text(found: LearningForecast, rows: int) -> str:
-    kinds = ", ".join(f"{name} {kind}" for name, kind in list(found.columns.items())[:30])
-    more = f", and {len(found.columns) - 30} more" if len(found.columns) > 30 else ""
-    text, number = found.thresholds
-    return "\n".join(
-        [
-            f"{len(found.columns)} columns (type): {kinds}{more}",
-            f"domain      none is declared: it will be learnt, for at most {found.discovery_share:.0%} of "
-            f"the budget with about {rows:,} rows (--assume-rows)",
-            f"values      of text are kept from about {text:,.0f} rows on, popular numbers and moments on "
-            f"their own from about {number:,.0f}; the rest of those in bins of about equal mass",
-            "then        single columns are measured, and rounds follow as with a declared domain",
-            "no row was read and nothing was spent",
-        ]
+def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
+    """What a release without a declared domain would do, by the words that begin its lines."""
+    text, number = forecast.thresholds
+    return {
+        "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
+        "domain": "none is declared: which values there are is learnt from noisy counts, for at most "
+        f"{forecast.discovery_share:.0%} of the budget",
+        "text": f"a value that about {text:,.0f} rows have is kept; rarer ones become 'other'",
+        "numbers": f"a number, date or time that about {number:,.0f} rows have is kept as it is; all others "
+        "go into ranges that hold about as many rows each",
+        "rounds": "follow as with a declared domain",
+        "for": f"a table of about {rows:,} rows (--assume-rows); of a smaller one less is kept",
+    }
+
+
+def _listed(columns: Mapping[str, object]) -> str:
+    """The first columns, each with what is known of it."""
+    first = ", ".join(
+        f"{name} {about}" if about != "learnt" else name
+        for name, about in list(columns.items())[:MOST_COLUMNS]
     )
+    return first + (f", and {len(columns) - MOST_COLUMNS} more" if len(columns) > MOST_COLUMNS else "")
 
 
-def _certificate(forecast: CertificateForecast | None) -> list[str]:
-    """What a certificate will cost and how wide its bounds will be; none without one."""
+def _certificate(forecast: CertificateForecast | None) -> dict[str, str]:
+    """What a certificate will cost and how wide its bounds will be; nothing without one."""
     if forecast is None:
-        return []
+        return {}
     means = ", ".join(f"{width:.2g} around the mean {k}-way error" for k, width in forecast.means.items())
     below, above = forecast.worst
-    lines = [
-        f"{forecast.share:.1%} of the budget, for bounds of about +- {means}, {forecast.column:.2g} "
-        f"around a column's, -{below:.2g} and +{above:.2g} around the worst of {forecast.marginals:,}"
-    ]
+    facts = {
+        "certificate": f"{forecast.share:.1%} of the budget, for bounds of about +- {means}, "
+        f"{forecast.column:.2g} around a column's, -{below:.2g} and +{above:.2g} around the worst of "
+        f"{forecast.marginals:,}"
+    }
     if forecast.marginals < forecast.asked:
-        lines.append(
+        facts["sample"] = (
             f"of {forecast.asked:,} marginals asked for, {forecast.marginals:,} are counted, at random"
         )
     if forecast.tries > 1:
         one = f"{forecast.each:.1%} of the budget and a certificate of {forecast.share / forecast.tries:.1%}"
-        lines.append(f"up to {forecast.tries} tries, each with {one}; all are paid for beforehand")
-    return lines
+        facts["tries"] = f"up to {forecast.tries}, each with {one}; all are paid for beforehand"
+    return facts
 
 
-def _numbers(given: str | None) -> list[float] | None:
-    if given is None:
+def _numbers(text: str | None) -> list[float] | None:
+    if text is None:
         return None
     try:
-        return [float(each) for each in given.split(",")]
+        return [float(each) for each in text.split(",")]
     except ValueError:
-        raise InputError(f"--epsilon {shown(given)}: must be numbers, such as 0.1,0.5,1") from None
+        raise InputError(f"--epsilon {shown(text)}: must be numbers, such as 0.1,0.5,1") from None
 
 
-def planned_text(found: Planned) -> str:
+def planned_text(planned: Planned) -> str:
     """A line for each epsilon; then what the columns mean, and what they rest on."""
-    special = [(found.likely, "error is expected"), (found.safe, "range ends there")]
-    rows = [(p, "") for p in found.prospects] + [(p, why) for p, why in special if p is not None]
+    from factored_mwem.cli.console import aligned, lined
+
+    special = [(planned.likely, "error is expected"), (planned.safe, "range ends there")]
+    rows = [(p, "") for p in planned.prospects] + [(p, why) for p, why in special if p is not None]
     rows.sort(key=lambda row: row[0].epsilon)
-    lines = _aligned([_head(rows[0][0]), *([*_cells(p), why] for p, why in rows)]) if rows else []
-    if found.target is not None:
-        lines += _answer(found)
+    lines, first = list[str](), rows[0][0] if rows else None
+    if first is not None:
+        last = "value kept from" if first.kept_from is not None else "noise a cell"
+        head = ["epsilon", "guess", *(f"{e.order}-way" for e in first.errors), last, ""]
+        lines = aligned([head, *([*_cells(p), why] for p, why in rows)], left=(len(head) - 1,))
     lines += [
+        *_answer(planned),
         "",
-        f"guess       of {found.question}, from a fair coin: right at most so often, whatever else is known",
+        *lined(
+            "guess", [f"how often a guess {planned.question} is right, at most, whatever else is known; a"]
+        ),
+        *lined("", ["coin is right 50 %"]),
     ]
-    if rows and rows[0][0].errors:
-        lines.append(
-            "1-way, ...  mean L1 distance (0 to 2) between real and released marginals of so many columns"
+    if first is not None and first.errors:
+        lines += lined(
+            "1-way, ...", ["mean error (0 to 2) of the released shares of so many columns together"]
         )
-    lines += [f"{word:12}{text}" for word, text in _noise(rows[0][0] if rows else None)]
-    lines.append(f"for         delta {found.delta:g}, about {found.assume_rows:,} rows (--assume-rows)")
-    lines += [f"note        {note}" for note in found.notes]
-    return "\n".join([*lines, "no row was read and nothing was spent"])
-
-
-def _head(first: Prospect) -> list[str]:
-    last = "value kept from" if first.kept_from is not None else "noise a cell"
-    return ["epsilon", "guess", *(f"{e.order}-way" for e in first.errors), last, ""]
+    lines += _noise(first)
+    lines += lined("for", [f"delta {planned.delta:g}, about {planned.assume_rows:,} rows (--assume-rows)"])
+    lines += [line for note in planned.notes for line in lined("note", [note])]
+    return "\n".join([*lines, UNREAD])
 
 
 def _cells(p: Prospect) -> list[str]:
     errors = [f"{_short(e.error)} ({_short(e.low)} to {_short(e.high)})" for e in p.errors]
-    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, _last(p)]
-
-
-def _last(p: Prospect) -> str:
     if p.kept_from is not None:
-        return " / ".join(f"{rows:,.0f}" for rows in p.kept_from)
-    if p.column_noise is None:
-        return f"error {_short(p.noise_errors[-1])}"
-    noise = [n for n in (p.column_noise, p.round_noise) if n is not None]
-    return " / ".join(f"{n:,.1f}" for n in noise)
+        last = " / ".join(f"{rows:,.0f}" for rows in p.kept_from)
+    elif p.column_noise is None:
+        last = f"error {_short(p.noise_errors[-1])}"
+    else:
+        last = " / ".join(f"{n:,.1f}" for n in (p.column_noise, p.round_noise) if n is not None)
+    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, last]
 
 
-def _noise(first: Prospect | None) -> list[tuple[str, str]]:
+def _noise(first: Prospect | None) -> list[str]:
     """What the last column means, with its name."""
+    from factored_mwem.cli.console import lined
+
     if first is None:
         return []
     if first.kept_from is not None:
-        return [("value kept", "needs about so many rows: a text / a popular number or moment")]
-    text = "rows, on average: single columns first / marginals that the first rounds choose; or, of a small"
-    return [
-        ("noise", text),
-        ("", "domain measured at once, the error of the largest marginals by noise alone"),
-    ]
+        return lined("value kept", ["if about so many rows have it: a text / a number, date or time"])
+    return lined(
+        "noise",
+        [
+            "mean error of a count, in rows: of single columns / of sets that the first rounds choose; or,",
+            "of a small domain measured at once, the error of the largest sets by noise alone",
+        ],
+    )
 
 
-def _answer(found: Planned) -> list[str]:
-    """The epsilons for the error that was asked for."""
-    assert found.target is not None
-    order, most = found.target
+def _answer(planned: Planned) -> list[str]:
+    """The epsilons for the error that was asked for, if one was."""
+    if planned.target is None:
+        return []
+    order, most = planned.target
     target = f"mean{order} <= {most:g}"
-    if found.likely is None:
+    if planned.likely is None:
         return ["", f"answer      {target} is not expected at any epsilon that is looked at"]
-    sure = "no epsilon" if found.safe is None else f"epsilon {found.safe.epsilon:g}"
-    return ["", f"answer      {target} is expected at epsilon {found.likely.epsilon:g}; to be safe, {sure}"]
+    sure = "no epsilon" if planned.safe is None else f"epsilon {planned.safe.epsilon:g}"
+    return ["", f"answer      {target} is expected at epsilon {planned.likely.epsilon:g}; to be safe, {sure}"]
 
 
 def _short(error: float) -> str:
     """Two digits of an error."""
     return f"{error:.2f}" if error >= 0.095 else f"{error:.2g}" if error >= 1e-3 else f"{error:.0e}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Right-align all columns but the last."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    return [
-        "  ".join([*(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in rows
-    ]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 from factored_mwem.cli.exits import unsaid
 from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import PROMISED, Json, NoProgress, Quiet, Tables, Verbose, takes
+from factored_mwem.cli.options import RELEASE, Json, NoProgress, Quiet, Tables, Verbose, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import Stopped
 
 
-@takes(*PROMISED, Group.LEARNING, Group.OUTPUT, Group.SAMPLING, Group.BOOKS, Group.CONFIG)
+@takes(*RELEASE, Group.OUTPUT, Group.SAMPLING, Group.BOOKS, Group.CONFIG)
 def release(
     table: Tables,
     settings: ReleaseSettings,
@@ -30,17 +28,13 @@ def release(
     if not silent and is_first_run(settings.policy.engine):
         console.say("first run: compiling for this machine, once; later runs start at once")
     done = None
+    show = console.wants_progress(no_progress) and not silent
     try:
-        with console.progress(
-            show=console.wants_progress(no_progress) and not silent, verbose=verbose
-        ) as report:
-            warn = (lambda _: None) if silent else console.say
-            done = job.run(source_of(table), settings, report, warn)
-        if console.for_scripts(json_only):
-            print(json.dumps(done.facts), flush=True)
-        if not silent:
-            shown = (summary, details) if verbose else (summary,)
-            console.say_made(line for part in shown for line in part(done))
+        with console.progress(show=show, verbose=verbose) as report:
+            done = job.run(source_of(table), settings, report, (lambda _: None) if silent else console.say)
+        parts = (summary, details) if verbose else (summary,)
+        lines = (line for part in parts for line in part(done))
+        console.closing(done.facts, lines, as_json=json_only, quiet=quiet)
     except (KeyboardInterrupt, Stopped, OSError) as error:
         if done is not None:
             raise unsaid(error, done.facts) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,7 +31,7 @@ def build(
     settings: ReleaseSettings,
     key: Annotated[str, option("Column whose values are counted.", "--key", panel=PANEL)],
     size: Annotated[
-        Optional[int],
+        int | None,
         option("Rows of the projection.  [default: 131072, with --delta 0 2048]", panel=PANEL, min=1),
     ] = None,
     independence: Annotated[int, option("Coefficients of the hash polynomial.", panel=PANEL, min=4)] = 4,
@@ -39,18 +39,18 @@ def build(
         str, option("With --delta 0 the noise is always Laplace.", panel=PANEL, metavar="[gaussian|laplace]")
     ] = "gaussian",
     keys: Annotated[
-        Optional[Path],
+        Path | None,
         option("File of all possible keys, one on each line.  [default: any text is a key]", panel=PANEL),
     ] = None,
-    output: Annotated[Optional[str], output_option("Sketch file, or a URI.  [default: NAME.sketch]")] = None,
+    output: Annotated[str | None, output_option("Sketch file, or a URI.  [default: NAME.sketch]")] = None,
     overwrite: Overwrite = False,
     json_only: Json = False,
 ) -> None:
     """Sketch a column of a private table under differential privacy: a file that answers, for any keys, how
     many records have them. Its cost counts like a release's.
     """
-    from factored_mwem.cli import console
-    from factored_mwem.cli.jobs import booked, check_files, promised
+    from factored_mwem.cli.console import closing, piece, replaced_text
+    from factored_mwem.cli.jobs import check_files, facts_of
     from factored_mwem.files.files import IfExists
     from factored_mwem.pipeline.publication import Publication
     from factored_mwem.sessions.sketch.build import SketchRequest, make_sketch
@@ -62,66 +62,59 @@ def build(
     files = RecordFiles(target.beside(f"{target.name}.manifest.json"), target)
     check_files(files.all, source, settings, keys)
     listed = None if keys is None else lines_of(keys, "list of keys")
-    how: dict[str, Any] = {"size": size, "independence": independence, "noise": noise}
-    request = SketchRequest.of(source, key, keys=listed, **how, **settings.terms())
+    shape: dict[str, Any] = {"size": size, "independence": independence, "noise": noise}
+    request = SketchRequest.of(source, key, keys=listed, **shape, **settings.terms())
     place = Publication(files, IfExists(overwrite), settings.booking)
     with request.spending.booked(settings.booking) as run:
         reused = run.reusable(files)
         with place.of(run):
-            made = make_sketch(request, run)
-            stated = place.put(target, lambda exists: made.save(target, exists=exists), made.statement)
-    facts = {
-        "output": str(target),
-        "manifest": str(files.manifest),
-        "column": key,
-        **stated.settings,
-        **promised(stated),
-        "unit": stated.guarantee.unit,
-    }
-    error = made.scale.stddev / made.projection.size**0.5
-    words = [
-        f"{console.piece(target)}: {stated.guarantee.statement}",
+            sketch = make_sketch(request, run)
+            record = place.put(target, lambda exists: sketch.save(target, exists=exists), sketch.statement)
+    facts = {"output": str(target), "manifest": str(files.manifest), "column": key, **record.settings}
+    error = sketch.scale.stddev / sketch.projection.size**0.5
+    lines = [
+        f"{piece(target)}: {record.guarantee.statement}",
         f"noise of a key's count: +- {error:,.1f} records; the hash adds to it, as each answer says",
-        *console.replaced_text(stated),
+        *replaced_text(record),
     ]
-    console.closing(facts | booked(settings, reused=reused), "\n".join(words), as_json=json_only)
+    closing(facts | facts_of(record, settings, reused=reused), lines, as_json=json_only)
 
 
 @sketch_app.command("answer")
 def answer(
     sketch: Annotated[Path, typer.Argument(help="Sketch file that `fmwem sketch build` wrote.")],
     keys: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[KEY...]", help="Keys, each counted on its own.")
+        list[str] | None, typer.Argument(metavar="[KEY...]", help="Keys, each counted on its own.")
     ] = None,
     together: Annotated[
         bool, option("One answer: how many records have any of the keys.", "--together")
     ] = False,
     queries: Annotated[
-        Optional[Path],
+        Path | None,
         option('File of queries, one a line in JSON: ["a", "b"], or {"a": 1, "b": 0.5} with weights.'),
     ] = None,
     json_only: Json = False,
 ) -> None:
     """Answer from a saved sketch how often keys occur, with error bars, at no privacy cost."""
-    from factored_mwem.cli import console
+    from factored_mwem.cli.console import piece
     from factored_mwem.sessions.sketch.released import Sketch
 
-    named = keys or []
-    if bool(named) == (queries is not None):
+    if bool(keys) == (queries is not None):
         raise InputError("name keys, or a file of --queries: one of them")
     if together and queries is not None:
         raise InputError("--together is for keys; a line of --queries is one query already")
     loaded = Sketch.load(sketch)
-    queries_asked: list[Keys] = [named] if together else [[key] for key in named]
+    wanted: list[Keys] = []
     if queries is not None:
-        queries_asked = queries_of(queries)
-    answers = loaded.answers(queries_asked)
+        wanted = queries_of(queries)
+    elif keys:
+        wanted = [keys] if together else [[key] for key in keys]
+    answers = list(zip(wanted, loaded.answers(wanted), strict=True))
     if json_only:
-        listed = [{"query": q, **each.to_dict()} for q, each in zip(queries_asked, answers, strict=True)]
+        listed = [{"query": query, **each.to_dict()} for query, each in answers]
         print(json.dumps({"column": loaded.column, "answers": listed}))
     else:
-        for query, each in zip(queries_asked, answers, strict=True):
-            print(f"{console.piece(_short(query))}: {each.text()}")
+        print("\n".join(f"{piece(_short(query))}: {each.text()}" for query, each in answers))
 
 
 def _short(query: Keys) -> str:

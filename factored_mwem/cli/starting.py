@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from factored_mwem.cli.inputs import (
-    Given,
+    TableName,
     addresses,
     domain_beside,
     domain_path,
@@ -25,27 +25,32 @@ from factored_mwem.cli.inputs import (
     source_of,
     title,
 )
-from factored_mwem.cli.options import Json, OverwriteAll, Tables, option, output_option, takes
+from factored_mwem.cli.options import Json, Overwrite, Tables, option, output_option, takes
 from factored_mwem.cli.settings import FLAGS, RECORDS, Flag, Group, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.request.policy import Policy
 
-FILE = "fmwem.toml"
 LIKE_A_PERSON = re.compile(
     r"(^|[\W_])(id|ids|uuid|guid|ssn|key|name|names|email|mail|phone|iban|address|street|passport)($|[\W_])",
     re.IGNORECASE,
 )
 """Usual names of columns that tell whom a row is about."""
-RECORDS_FLAG = Flag(Group.READING, str, "Text files: what a record is: checked (a line), lines or multiline.")
-"""`--lines` and `--multiline` are one setting in a file."""
+SETTINGS = {name: flag for name, flag in FLAGS.items() if name not in (*RECORDS, "config")} | {
+    "records": Flag(
+        Group.READING, str, "Text files: what a record is: checked (a line), lines or multiline.", "a text"
+    )
+}
+"""What stands in the file: `--lines` and `--multiline` are one setting there."""
+LEARNT = "none is declared: values are learnt inside the budget. Declared ones are free: `fmwem guide domain`"
+DRAFTED = "a draft lies beside the table; it was read off the data: review it before you release"
 
 
-@takes(Group.ASKED, Group.PRIVACY, Group.DOMAIN, Group.LEARNING, Group.READING, Group.EFFORT, Group.BOOKS)
+@takes(Group.KEPT, Group.PRIVACY, Group.DOMAIN, Group.LEARNING, Group.READING, Group.EFFORT, Group.BOOKS)
 def init(
     table: Tables,
     settings: ReleaseSettings,
-    output: Annotated[Path, output_option("Settings file.")] = Path(FILE),
-    overwrite: OverwriteAll = False,
+    output: Annotated[Path, output_option("Settings file.")] = Path("fmwem.toml"),
+    overwrite: Overwrite = False,
     draft: Annotated[
         bool,
         option(
@@ -60,95 +65,46 @@ def init(
     """Write a settings file for `fmwem release --config`, from the names and types of the columns. The given
     options are set in it, all others are comments. Reads no row.
     """
-    from factored_mwem.cli import console
-
-    facts, command = begin(source_of(table), settings, output, overwrite=overwrite, draft=draft, words=table)
-    lines = [f"{console.piece(facts['config'])}: {facts['columns']:,} columns"]
-    if draft:
-        lines.append(f"{console.piece(facts['draft'])}: a draft, NOT PRIVATE until it is reviewed")
-    lines.append(f"next: review, then {console.piece(command)}")
-    console.closing(facts, "\n".join(lines), as_json=json_only)
-
-
-def begin(
-    table: Given, settings: ReleaseSettings, output: Path, *, overwrite: bool, draft: bool, words: list[str]
-) -> tuple[dict[str, Any], str]:
-    """Write the settings file, and with `draft` a domain to review; facts, and the command to go on with.
-    Whatever can be refused is refused before a file is written.
-    """
-    from factored_mwem.cli.drafts import draft_text, drafted, warn
+    from factored_mwem.cli.console import closing, piece
+    from factored_mwem.cli.domains import draft_text, drafted, warn
     from factored_mwem.cli.jobs import check_paths
     from factored_mwem.files.files import IfExists
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT
     from factored_mwem.tables.outputs.targets import target_of, write_text
 
-    if str(table) == STANDARD_INPUT:
+    source, exists = source_of(table), IfExists(overwrite)
+    if str(source) == STANDARD_INPUT:
         raise InputError(
             "init reads what a release reads again; write the rows to a file first, and name that"
         )
-    config, exists = target_of(str(output)), IfExists(overwrite)
-    beside = target_of(str(domain_beside(table) or f"{title(table)}.domain.json"))
-    read = [*read_paths(table), *addresses(table), domain_path(table, settings.domain)]
+    config = target_of(str(output))
+    beside = target_of(str(domain_beside(source) or f"{title(source)}.domain.json"))
+    read = [*read_paths(source), *addresses(source), domain_path(source, settings.domain)]
     files = [each for each in read if each and not os.path.isdir(each)]  # a table may be the folder it is in
-    check_paths([config], [*files, str(beside)], patterns(table))
-    config.check(exists)
-    if draft:
-        beside.check(exists)
-    columns, domain = _columns(table, settings, drafting=draft)
-    tail = f"{shlex.join(words)} --config {shlex.quote(str(output))}"
-    chosen = _given(settings)
-    if not any(FLAGS[name].group is Group.ASKED for name in chosen if name in FLAGS):
+    check_paths([config], [*files, str(beside)], patterns(source))
+    for target in (config, beside) if draft else (config,):
+        target.check(exists)
+    columns, domain = _columns(source, settings, drafting=draft)
+    tail = f"{shlex.join(table)} --config {shlex.quote(str(output))}"
+    chosen = _chosen(settings)
+    if not any(FLAGS[name].group is Group.KEPT for name in chosen if name in FLAGS):
         chosen["marginals"] = min(2, len([c for c in columns if c.left_out is None]))
-    text = settings_text(title(table), f"fmwem release {tail}", columns, chosen, domain)
-    if draft:
-        domain_draft = drafted(table, settings)
+    text = settings_text(title(source), f"fmwem release {tail}", columns, chosen, domain)
+    if draft:  # whatever can be refused is refused before a file is written
+        domain_draft = drafted(source, settings)
         write_text(beside, draft_text(domain_draft), exists)
         warn(domain_draft)
     write_text(config, text, exists)
     facts = {"config": str(config), "columns": len(columns), "draft": str(beside) if draft else None}
-    return facts, f"fmwem check {tail}"
-
-
-def _columns(table: Given, settings: ReleaseSettings, *, drafting: bool) -> tuple[list[ListedColumn], str]:
-    """The columns to list, and where their values come from: public facts alone."""
-    from factored_mwem.domain.domain import Domain
-    from factored_mwem.request.request import Request
-    from factored_mwem.workload.workload import Workload
-
-    path = None if drafting else domain_path(table, settings.domain)
-    domain = Domain.load(path) if path else None
-    policy, workload = settings.policy, Workload.marginals(1)
-    visible = Request.of(table, workload, policy, columns=settings.columns).private
-    names = [n for n in visible.schema.names if settings.columns is None or n in settings.columns]
-    names = [n for n in names if n != policy.privacy_id]
-    kinds = {n: "" if visible.text else str(visible.schema.field(n).type) for n in names}
-    if domain is not None:
-        kinds |= {a.name: a.type for a in domain}
-        unknown = f"{path} does not say which values it has"
-        listed = [ListedColumn(n, kinds[n], None if n in domain else unknown) for n in names]
-        return listed, f"values are declared in {path}"
-    learnt = (
-        "none is declared: values are learnt inside the budget. Declared ones are free: `fmwem guide domain`"
-    )
-    if drafting:
-        learnt = "a draft lies beside the table; it was read off the data: review it before you release"
-    return [ListedColumn(n, kinds[n]) for n in names], learnt
-
-
-def _given(settings: ReleaseSettings) -> dict[str, Any]:
-    """The settings that somebody gave, as a file has them."""
-    given = {
-        name: getattr(model, name)
-        for model in (settings, settings.policy)
-        for name in type(model).model_fields
-        if name in model.model_fields_set and name not in ("policy", "columns")
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    lines = [f"{piece(config)}: {len(columns):,} columns"]
+    lines += [f"{piece(beside)}: a draft, NOT PRIVATE until it is reviewed"] if draft else []
+    lines.append(f"next: review, then fmwem check {piece(tail)}")
+    closing(facts, lines, as_json=json_only)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedColumn:
-    """A column by its name and what is said of its type; `left_out` says why it is not released."""
+    """A column by its name and its type in words; `left_out` says why it is not released."""
 
     name: str
     kind: str
@@ -156,21 +112,53 @@ class ListedColumn:
 
     def line(self) -> str:
         """An entry of the list of columns."""
+        from factored_mwem.cli.console import piece
+
         notes = [self.left_out or self.kind]
         if LIKE_A_PERSON.search(re.sub("([a-z])([A-Z])", r"\1_\2", self.name)):
             notes.append("does it say who this is? leave it out, or name it as privacy_id")
-        from factored_mwem.cli.console import piece
+        comment = ", ".join(piece(text) for text in notes if text)
+        return f"  {'#' if self.left_out else ''}{in_toml(self.name)}," + (
+            f"  # {comment}" if comment else ""
+        )
 
-        text_of_notes = ", ".join(piece(text) for text in notes if text)
-        comment = f"  # {text_of_notes}" if text_of_notes else ""
-        return f"  {'#' if self.left_out else ''}{in_toml(self.name)},{comment}"
+
+def _columns(
+    table: TableName, settings: ReleaseSettings, *, drafting: bool
+) -> tuple[list[ListedColumn], str]:
+    """The columns to list, and where their values come from: public facts alone."""
+    from factored_mwem.domain.domain import Domain
+    from factored_mwem.request.table import PrivateTable
+
+    path = None if drafting else domain_path(table, settings.domain)
+    visible = PrivateTable.open(table, settings.policy, columns=settings.columns).visible
+    names = [n for n in visible.schema.names if settings.columns is None or n in settings.columns]
+    kinds = {n: "" if visible.text else str(visible.schema.field(n).type) for n in names}
+    if path is None:
+        return [ListedColumn(n, kinds[n]) for n in names], DRAFTED if drafting else LEARNT
+    domain = Domain.load(path)
+    kinds |= {a.name: a.type for a in domain}
+    unknown = f"{path} does not say which values it has"
+    listed = [ListedColumn(n, kinds[n], None if n in domain else unknown) for n in names]
+    return listed, f"values are declared in {path}"
+
+
+def _chosen(settings: ReleaseSettings) -> dict[str, Any]:
+    """The settings that somebody chose, as a file has them."""
+    values = {
+        name: getattr(model, name)
+        for model in (settings, settings.policy)
+        for name in type(model).model_fields
+        if name in model.model_fields_set and name not in ("policy", "columns")
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def settings_text(
-    title: str, command: str, columns: Sequence[ListedColumn], given: Mapping[str, Any], domain: str
+    title: str, command: str, columns: Sequence[ListedColumn], chosen: Mapping[str, Any], domain: str
 ) -> str:
-    """The text of the file. `title`: the table's name, used in the examples; `command`: how to
-    use the file; `given`: settings in force, which are no comments; `domain`: where values come from.
+    """The text of the file. `title`: the table's name, used in the examples; `command`: how to use the file;
+    `chosen`: settings in force, which are no comments; `domain`: where values come from.
     """
     from factored_mwem.cli.console import piece
 
@@ -185,70 +173,30 @@ def settings_text(
         f"# 3. domain: {piece(domain)}",
         "# 4. books: other releases of the same people add up; a ledger keeps count.",
     ]
-    flags = {**{name: flag for name, flag in FLAGS.items() if name not in RECORDS}, "records": RECORDS_FLAG}
-    shown = examples(title, [c.name for c in columns])
+    names = {"title": title, "first": columns[0].name, "last": columns[-1].name}
     for panel in dict.fromkeys(group.panel for group in Group if group is not Group.CONFIG):
         lines += ["", f"# ---- {panel}"]
-        for name, flag in flags.items():
+        for name, flag in SETTINGS.items():
             if flag.group.panel != panel:
                 continue
             lines += ["", f"# {piece(flag.help)}"]
             if name == "columns":
                 lines += ["columns = [", *(column.line() for column in columns), "]"]
-            elif name in given:
-                lines.append(f"{name} = {in_toml(given[name])}")
+            elif name in chosen:
+                lines.append(f"{name} = {in_toml(chosen[name])}")
             else:
-                lines.append(f"#{name} = {in_toml(_default(name, flag, shown))}")
+                lines.append(f"#{name} = {in_toml(_default(name, flag, names))}")
     return "\n".join(lines) + "\n"
 
 
-def examples(title: str, names: Sequence[str]) -> dict[str, Any]:
-    """An example for a setting without a default."""
-    first, last = names[0], names[-1]
-    return {
-        "marginals": 2,
-        "workload": f"{title}.workload.toml",
-        "label": [last],
-        "cube": [first],
-        "ranges": [f"{first}:1000"],
-        "parities": 2,
-        "privacy_id": first,
-        "certificate": 0.03,
-        "accept": ["mean2 <= 0.15"],
-        "delimiter": ",",
-        "encoding": "utf-8",
-        "decimal": ".",
-        "date_format": "%d/%m/%Y",
-        "time_zone": "UTC",
-        "missing": "NA,?",
-        "header": "first",
-        "names": "a,b,c",
-        "domain": f"{title}.domain.json",
-        "rounds": 30,
-        "max_cells": 2**19,
-        "max_memory": "2GB",
-        "time_budget": 60.0,
-        "rows": 1000,
-        "output": f"{title}.synthetic.parquet",
-        "model": f"{title}.synthetic.fmwem",
-        "spill": "/tmp",
-        "workers": 4,
-        "sample_seed": 1,
-        "ledger": "budget.ledger",
-        "dataset": title,
-        "run_id": "may",
-    }
-
-
-def _default(name: str, flag: Flag, shown: Mapping[str, Any]) -> Any:
+def _default(name: str, flag: Flag, names: Mapping[str, str]) -> Any:
+    """A setting's default, or where it has none its example, with the names of this table."""
     fields = Policy.model_fields if name in Policy.model_fields else ReleaseSettings.model_fields
     if name in fields and fields[name].default is not None:
         return fields[name].default
-    if name in shown:
-        return shown[name]
-    return {int: flag.least or 1, bool: False, float: 0.5, Path: "file", str: "name"}.get(
-        flag.kind, [json.loads(flag.example.split(", ")[0])] if flag.example else []
-    )
+    if isinstance(flag.example, list):
+        return [text.format(**names) for text in flag.example]
+    return flag.example.format(**names) if isinstance(flag.example, str) else flag.example
 
 
 def in_toml(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated, Optional
+from typing import Annotated, Any
 
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, Overwrite, Tables, option, output_option, takes
@@ -23,13 +23,13 @@ def statistic(
     what: Annotated[str, option("The statistic.", panel=PANEL, metavar=f"[{'|'.join(KINDS)}]")],
     lower: Annotated[float, option("Public lower bound: smaller values count as this.", panel=PANEL)],
     upper: Annotated[float, option("Public upper bound: larger values count as this.", panel=PANEL)],
-    at: Annotated[Optional[float], option("The share of a quantile, such as 0.9.", panel=PANEL)] = None,
+    at: Annotated[float | None, option("The share of a quantile, such as 0.9.", panel=PANEL)] = None,
     grid: Annotated[
-        Optional[float],
+        float | None,
         option("Step between the values that are distinguished.  [default: as fine as may be]", panel=PANEL),
     ] = None,
     noise: Annotated[
-        Optional[str],
+        str | None,
         option(
             "How median, quantile, min and max are measured.  [default: exponential, which chooses by rank; "
             "of min and max cauchy; with --delta laplace]",
@@ -38,7 +38,7 @@ def statistic(
         ),
     ] = None,
     rows: Annotated[
-        Optional[int],
+        int | None,
         option(
             "Rows with a value, where that is public and needed; else a quarter of epsilon measures it.",
             panel=PANEL,
@@ -53,7 +53,7 @@ def statistic(
         ),
     ] = False,
     delta: Annotated[
-        Optional[float],
+        float | None,
         option(
             "Privacy loss delta, for Laplace noise of median, quantile, min and max.  [default: 0]",
             panel=Group.PRIVACY,
@@ -62,7 +62,7 @@ def statistic(
         ),
     ] = None,
     output: Annotated[
-        Optional[str],
+        str | None,
         output_option(
             "The record: value, promise and cost, to publish.  [default: COLUMN.WHAT.manifest.json]"
         ),
@@ -73,8 +73,8 @@ def statistic(
     """One statistic of a private column: count, mean, variance, median, quantile, min or max, with noise. Its
     record goes to a file.
     """
-    from factored_mwem.cli import console
-    from factored_mwem.cli.jobs import booked, check_files
+    from factored_mwem.cli.console import closing, replaced_text
+    from factored_mwem.cli.jobs import check_files, facts_of
     from factored_mwem.files.files import IfExists
     from factored_mwem.pipeline.publication import Publication
     from factored_mwem.sessions.statistic.column_statistic import Statistic, StatisticRequest, make_statistic
@@ -85,8 +85,8 @@ def statistic(
     if settings.columns is not None:
         raise InputError("a statistic is of one column; name it with --column and leave out --columns")
     source, cells = source_of(table), Grid.of(lower, upper, grid)
-    how = {"at": at, "noise": noise, "rows": rows, "complete": complete}
-    request = StatisticRequest.of(source, column, what, cells, how, **settings.terms(delta=delta))
+    choices = {"at": at, "noise": noise, "rows": rows, "complete": complete}
+    request = StatisticRequest.of(source, column, what, cells, choices, **settings.terms(delta=delta))
     stem = re.sub(r"[^\w.-]+", "_", column)[:80]
     files = RecordFiles(target_of(output or f"{stem}.{what}.manifest.json"))
     check_files(files.all, source, settings)
@@ -99,24 +99,20 @@ def statistic(
             with place.of(run):
                 result = make_statistic(request, run)
                 result = replace(result, statement=place.record(result.statement))
-    replaced = result.statement.replaced
-    facts = result.facts | ({"replaced": replaced.model_dump()} if replaced is not None else {})
-    facts |= {"manifest": str(files.manifest)} | booked(settings, reused=before is not None)
-    words = "\n".join([_text(facts), *console.replaced_text(result.statement)])
-    console.closing(facts, words, as_json=json_only)
+    facts = {**result.facts, "manifest": str(files.manifest)}
+    facts |= facts_of(result.statement, settings, reused=before is not None)
+    closing(facts, [*_summary(facts), *replaced_text(result.statement)], as_json=json_only)
 
 
-def _text(facts: dict[str, object]) -> str:
-    from factored_mwem.cli import console
+def _summary(facts: dict[str, Any]) -> list[str]:
+    """The closing lines for people."""
+    from factored_mwem.cli.console import piece
 
-    error = facts["error"]
+    error, delta = facts["error"], f", delta {facts['delta']:g}" if facts["delta"] else ""
     near = f" +- {error:.4g} (95 %)" if error is not None else "; how noisy that is depends on the table"
-    spent = f"epsilon {facts['spent_epsilon']:.6g}" + (
-        f", delta {facts['delta']:g}" if facts["delta"] else ""
-    )
-    name = console.piece(facts["column"])
     step = f"; values rounded to steps of {facts['step']:.3g}" if facts["what"] != "count" else ""
-    return (
-        f"{facts['what']} of {name}: {facts['value']:.6g}{near}{step}\n"
-        f"spent {spent}; protected: {facts['unit']}\nrecord: {console.piece(facts['manifest'])}"
-    )
+    return [
+        f"{facts['what']} of {piece(facts['column'])}: {facts['value']:.6g}{near}{step}",
+        f"spent epsilon {facts['spent_epsilon']:.6g}{delta}; protected: {facts['unit']}",
+        f"record: {piece(facts['manifest'])}",
+    ]

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from factored_mwem.cli.console import (
     STARTED,
+    counted_in_words,
     fates_text,
     kind_in_words,
     lined,
     piece,
     replaced_text,
-    rows_in_words,
 )
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import some_names
@@ -44,22 +44,28 @@ def summary(done: Done) -> list[str]:
     """Lines for a steward."""
     manifest = done.manifest
     assert manifest.output is not None  # as of every manifest that was written
-    size = f"{manifest.output.rows:,} synthetic rows of {len(manifest.attributes):,} columns"
+    again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
+    size = (
+        f"{manifest.output.rows:,} synthetic rows of {counted_in_words(len(manifest.attributes), 'column')}"
+    )
     if manifest.people is not None:  # one attribute is no column of the rows, and the id is no attribute
         size += (
             f", of about {manifest.people.estimated:,} made-up people in {piece(manifest.people.column)!r}"
         )
-    lines = lined("released", [size])
-    if done.reused:
-        lines = ["this run was finished before: its files are as it wrote them, nothing was spent", *lines]
-    lines += lined("promise", _folded(promise(manifest)))
-    lines += lined("expect", _folded(expectation(manifest)))
-    looks = [f"{piece(file)} is of an earlier release: remove it" for file in done.stale]
-    lines += lined(
-        "look at", _folded([*replaced_text(manifest), *looks, *attention(manifest, str(done.files.manifest))])
-    )
-    lines += lined("next", next_steps(done))
-    return [*lines, *lined("file", map(piece, done.files.all))]
+    looks = [
+        *replaced_text(manifest),
+        *(f"{piece(file)} is of an earlier release: remove it" for file in done.stale),
+        *attention(manifest, str(done.files.manifest)),
+    ]
+    return [
+        *(again if done.reused else []),
+        *lined("released", [size]),
+        *lined("promise", _folded(promise(manifest))),
+        *lined("expect", _folded(expectation(manifest))),
+        *lined("look at", _folded(looks)),
+        *lined("next", next_steps(done)),
+        *lined("file", map(piece, done.files.all)),
+    ]
 
 
 def _folded(lines: Iterable[str]) -> list[str]:
@@ -69,20 +75,18 @@ def _folded(lines: Iterable[str]) -> list[str]:
 
 def promise(manifest: Manifest) -> list[str]:
     """What is promised to each person: in words, then as who knows the field writes it."""
-    g = manifest.guarantee
+    g, by = manifest.guarantee, manifest.policy.get("privacy_id")
     times = f"{math.exp(g.epsilon):.4g}" if g.epsilon < 9 else f"e^{g.epsilon:g}"
     more = f" (and {g.delta:g} more)" if g.delta else ""
-    rows = f"(at most {rows_in_words(g.contributions)})"
-    other = f"with any one person {rows} exchanged"
-    by = manifest.policy.get("privacy_id")
-    kept = f"; column {piece(repr(by))} named the person" if by is not None else ""
-    kind = f"({g.epsilon:g}, {g.delta:g})" if g.delta else f"{g.epsilon:g}"
+    rows = f"(at most {counted_in_words(g.contributions, 'row')})"
+    other = f"with any one person {rows} exchanged" if g.neighbours == "replace" else ""
+    person = f"; column {piece(repr(by))} named the person" if by is not None else ""
+    numbers = f"({g.epsilon:g}, {g.delta:g})" if g.delta else f"{g.epsilon:g}"
     return [
         f"whatever these files show is at most {times} times as likely{more} as it would be "
-        + (other if g.neighbours == "replace" else f"without any one person {rows}")
-        + kept,
-        f"{kind}-differential privacy; epsilon {g.spent_epsilon:.4g} was spent; the manifest lists what that "
-        "rests on",
+        f"{other or f'without any one person {rows}'}{person}",
+        f"{numbers}-differential privacy; epsilon {g.spent_epsilon:.4g} was spent; the manifest lists what "
+        "that rests on",
     ]
 
 
@@ -205,28 +209,31 @@ def _word(file: LocalFile) -> str:
 def details(done: Done) -> list[str]:
     """The costs by stage, the model's parts, every learnt column, and what it took."""
     manifest, g = done.manifest, done.manifest.guarantee
-    trusted = [name for name, _ in g.taken_on_trust()]
-    unchecked = "(not enforced; the manifest's guarantee.assumptions says what each means)"
+    trusted = ", ".join(name for name, _ in g.taken_on_trust())
     by = manifest.policy.get("privacy_id")
-    kept = f", kept by {piece(repr(by))}; rows without an id are left out" if by is not None else ""
+    bound = f", kept by {piece(repr(by))}; rows without an id are left out" if by is not None else ""
     learnt = sum(a.domain == "learnt" for a in manifest.attributes)
     resumed = done.facts.get("resumed")
     facts = {
         "spent": f"epsilon {g.spent_epsilon:.6g} of {g.epsilon:g}, delta {g.delta:g}",
-        "neighbours": f"{piece(g.neighbours)}, at most {rows_in_words(g.contributions)} a person{kept}",
-        "on trust": f"{', '.join(trusted)} {unchecked}" if trusted else None,
+        "neighbours": (
+            f"{piece(g.neighbours)}, at most {counted_in_words(g.contributions, 'row')} a person{bound}"
+        ),
+        "on trust": trusted
+        and f"{trusted} (not enforced; the manifest's guarantee.assumptions says what each means)",
         "budget": _budget(manifest),
         "domain": done.domain_from + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
         "attributes": _attributes(manifest),
         "rounds": _rounds(manifest),
-        "resumed": f"{resumed} draws came from the run's journal" if resumed is not None else None,
+        "resumed": f"{resumed} draws came from the run's journal" if resumed is not None else "",
     }
-    lines = [
-        entry for word, text in facts.items() if text is not None for entry in lined(word, [piece(text)])
-    ]
-    lines += [*lined("learnt", _learnt(manifest)), *lined("note", map(piece, manifest.notes))]
     took = f"{time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)"
-    return [*lines, *lined("took", [took])]
+    return [
+        *(line for word, text in facts.items() if text for line in lined(word, [piece(text)])),
+        *lined("learnt", _learnt(manifest)),
+        *lined("note", map(piece, manifest.notes)),
+        *lined("took", [took]),
+    ]
 
 
 def _budget(manifest: Manifest) -> str:
@@ -238,16 +245,16 @@ def _budget(manifest: Manifest) -> str:
 
 
 def _attributes(manifest: Manifest) -> str:
-    sizes = sorted((len(c) for c in manifest.components), reverse=True)
-    lengths = (f"{count} x {size}" if count > 1 else str(size) for size, count in Counter(sizes).items())
+    sizes = Counter(len(part) for part in manifest.components)
+    parts = (f"{count} x {size}" if count > 1 else str(size) for size, count in sorted(sizes.items())[::-1])
     return (
-        f"{len(manifest.attributes)} in {len(sizes)} components of {' + '.join(lengths)} attributes, "
-        f"{len(manifest.cliques)} cliques"
+        f"{len(manifest.attributes)} in {counted_in_words(len(manifest.components), 'component')} of "
+        f"{' + '.join(parts)}, {counted_in_words(len(manifest.cliques), 'clique')}"
     )
 
 
 def _rounds(manifest: Manifest) -> str:
-    words = f"{manifest.rounds}; {len(manifest.measurements)} noisy measurements"
+    words = f"{manifest.rounds}; {counted_in_words(len(manifest.measurements), 'noisy measurement')}"
     for r in manifest.residuals:
         words += f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once"
     return words

@@ -5,8 +5,6 @@ Each is true by the manifest alone; what only the owner knows is not among them.
 
 from __future__ import annotations
 
-import html
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -38,6 +36,18 @@ def promise(release: Published) -> dict[str, Any]:
         "neighbours": g.neighbours,
         "contributions": g.contributions,
         "privacyUnit": release.policy.protected(),
+    }
+
+
+def sentences(release: Published) -> dict[str, str]:
+    """How the promise is kept, by the question that each sentence answers."""
+    return {
+        "adjacency": adjacency(release),
+        "composition": composition(release),
+        "mechanisms": mechanisms(release),
+        "postProcessing": post_processing(release),
+        "unprotectedQuantities": unprotected(release),
+        "tuning": tuning(release),
     }
 
 
@@ -95,14 +105,14 @@ def mechanisms(release: Published) -> str:
     drawn = Counter(charge.mechanism.value for charge in manifest.ledger)
     listed = ", ".join(f"{name} ({times:,} times)" for name, times in drawn.items())
     loop = "the MWEM algorithm" if release.policy.engine == "mwem" else "a loop after MWEM on clique trees"
-    seen = assumption(release, "surroundings")
+    surroundings = assumption(release, "surroundings")
     return (
         f"{loop[0].upper()}{loop[1:]} selects what to ask and measures it with noise: {listed}. "
         f"Implemented by {manifest.tool} {manifest.tool_version}; samplers: {manifest.noise_library}. "
         "Floating point: counts, scores and sensitivities are integers and the noise on them is discrete, "
         "drawn from the system's entropy; there is no seed. "
         "Timing: nobody can send queries, and no file holds how long the run took."
-        + (f" Taken on trust: {seen}." if seen else "")
+        + (f" Taken on trust: {surroundings}." if surroundings else "")
     )
 
 
@@ -196,12 +206,6 @@ def assumption(release: Published, name: str) -> str | None:
     """A statement that the promise rests on; None if the manifest has none."""
     entry = release.manifest.guarantee.assumptions.get(name)
     return None if entry is None else entry.statement
-
-
-def markdown(text: str) -> str:
-    """A sentence with names of anybody's in it, for a page that reads Markdown, HTML and LaTeX in it."""
-    text = html.escape(" ".join(text.split()), quote=False)
-    return re.sub(r"[\\`*\[\]$]|(?<!\w)_|_(?!\w)", lambda match: f"&#{ord(match[0])};", text)
 
 
 def _sentence(text: str) -> str:

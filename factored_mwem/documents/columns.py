@@ -17,6 +17,8 @@ from factored_mwem.documents.charts import Chart, Series, across, upright
 from factored_mwem.documents.groups import Groups, groups_at, groups_of
 from factored_mwem.documents.material import Material
 from factored_mwem.documents.page import NOTHING, counted, fixed, percent, plain
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.levels import Levels
 from factored_mwem.pipeline.record.manifest import AttributeFacts
 
 UPRIGHT = 9
@@ -35,21 +37,22 @@ def columns_of(material: Material) -> list[dict[str, Any]]:
     """The facts of every column, in the order of the table: `fates` are kept, clipped, other, missing of a
     learnt one; `rows`: of each group its label, share of the rows, estimate, and the ends of its interval.
     """
-    noisy = None if material.made is None else Noisy.of(material.made.evidence)
+    noisy = None if material.release is None else Noisy.of(material.release.evidence)
     return [_column(material, facts, noisy) for facts in material.manifest.attributes]
 
 
 def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) -> dict[str, Any]:
-    attribute = material.domain[facts.name]
+    attribute, at = material.domain[facts.name], material.position(facts.name)
+    model = None if material.release is None or at is None else material.release.model
     counts = None if material.rows is None else material.rows.counts[facts.name]
-    believed = _believed(material, facts.name)
-    groups = groups_of(attribute, believed if believed is not None else counts)
-    noisy = None if answers is None else _noisy(material, facts.name, groups, answers)
-    for coarser in _levels(material, facts.name) if noisy is None else ():
-        noisy = None if answers is None else _noisy(material, facts.name, coarser, answers)
-        if noisy is not None:
-            groups = coarser
-            break
+    groups, noisy = groups_of(attribute, counts), None
+    if model is not None and at is not None and answers is not None:
+        groups = groups_of(attribute, model.marginal((at,)))
+        for choice in (groups, *_coarser(attribute, model.levels, at)):
+            estimate = one_way(answers, at, choice)
+            if estimate is not None:
+                groups, noisy = choice, OneWay(*(part / model.total for part in estimate))
+                break
     shares = None if counts is None else groups.added(counts) / max(int(counts.sum()), 1)
     series = Series(shares, *(noisy or (None, None, None)))
     fates = (facts.kept, facts.clipped, facts.other, facts.missing)
@@ -58,12 +61,20 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
         "about": _about(facts),
         "described": plain(attribute.title or attribute.description or "", 300),
         "fates": None if facts.kept is None else tuple(percent(fate) for fate in fates),
-        "said": groups.said,
+        "note": groups.note,
         "chart": None if shares is None and noisy is None else drawn(groups, series),
         "rows": _table(groups, series),
         "measured": noisy is not None,
-        "seen": _seen(facts.name, groups, series),
+        "in_words": _in_words(facts.name, groups, series),
     }
+
+
+def _coarser(attribute: Attribute, levels: Levels, at: int) -> Iterator[Groups]:
+    """The coarser levels of a column, from fine to coarse: some of a learnt one are all that noisy answers
+    fix.
+    """
+    groups = (groups_at(attribute, levels.groups[variable]) for variable in levels.chains[at][1:])
+    return (each for each in groups if each is not None)
 
 
 def _about(facts: AttributeFacts) -> str:
@@ -74,34 +85,6 @@ def _about(facts: AttributeFacts) -> str:
         "values learnt inside the budget" if facts.domain == "learnt" else "values declared",
     ]
     return ", ".join([*words, *(["may be missing"] if facts.nullable else [])])
-
-
-def _levels(material: Material, name: str) -> Iterator[Groups]:
-    """The coarser levels of a column, from fine to coarse: some of a learnt one are all that noisy answers
-    fix, for those that its codes follow from are left out.
-    """
-    if material.made is None or name in material.domain.derived:
-        return
-    levels = material.made.model.levels
-    for variable in levels.chains[material.domain.modelled.names.index(name)][1:]:
-        groups = groups_at(material.domain[name], levels.groups[variable])
-        if groups is not None:
-            yield groups
-
-
-def _believed(material: Material, name: str) -> np.ndarray | None:
-    """float64[code]: the model's own counts, where the column is one that it has."""
-    if material.made is None or name in material.domain.derived:
-        return None
-    return material.made.model.marginal((material.domain.modelled.names.index(name),))
-
-
-def _noisy(material: Material, name: str, groups: Groups, answers: Noisy) -> OneWay | None:
-    """Shares of all records, by the noisy answers."""
-    if material.made is None or name in material.domain.derived:
-        return None
-    shares = one_way(answers, material.domain.modelled.names.index(name), groups)
-    return None if shares is None else OneWay(*(part / material.made.model.total for part in shares))
 
 
 def one_way(noisy: Noisy, position: int, groups: Groups) -> OneWay | None:
@@ -130,7 +113,7 @@ def _table(groups: Groups, series: Series) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _seen(name: str, groups: Groups, series: Series) -> str:
+def _in_words(name: str, groups: Groups, series: Series) -> str:
     """The picture in words, for who does not see it."""
     what = series.bars if series.bars is not None else series.dots
     if what is None or not len(what):

@@ -46,7 +46,9 @@ def contract(release: Published, owner: Owner) -> dict[str, Any]:
                 "dataCollection": owner.data_collection,
                 "preparation": owner.preparation,
                 "privacyJustification": owner.justification,
-                **_promise(release),
+                "privacyStatement": release.manifest.guarantee.statement,
+                **accounts.promise(release),
+                **accounts.sentences(release),
             }
         ),
     }
@@ -117,19 +119,6 @@ def _certified(release: Published) -> Iterator[dict[str, Any]]:
                 }
             ),
         }
-
-
-def _promise(release: Published) -> dict[str, Any]:
-    return {
-        "privacyStatement": release.manifest.guarantee.statement,
-        **accounts.promise(release),
-        "adjacency": accounts.adjacency(release),
-        "composition": accounts.composition(release),
-        "mechanisms": accounts.mechanisms(release),
-        "postProcessing": accounts.post_processing(release),
-        "unprotectedQuantities": accounts.unprotected(release),
-        "tuning": accounts.tuning(release),
-    }
 
 
 def _server(release: Published) -> dict[str, Any]:

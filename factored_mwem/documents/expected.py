@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.replicates import Bootstrap, Replicates
 from factored_mwem.documents.material import Material
 from factored_mwem.documents.page import fixed, percent, plain
@@ -31,24 +30,23 @@ def errors_of(material: Material) -> dict[str, Any]:
     """The errors that can be stated of a release from public facts: `certified`, paid for, whatever the model
     did; `expected` by the model, which may be wrong.
     """
-    made = material.made
-    expected = None if made is None else _expected(made)
+    expected = None if material.release is None else _expected(material.release)
     return {"certified": _certified(material.manifest), "expected": expected}
 
 
-def _expected(made: Release) -> dict[str, Any] | None:
+def _expected(release: Release) -> dict[str, Any] | None:
     """What so many `replicates` lead one to expect: `rows` of what, how many, mean and worst; the `worst` of
     all; of how many pairs (`all_pairs`) not all were looked at, else 0. None if no replicate can be made: see
     `Bootstrap`.
     """
-    names, evidence = made.domain.modelled.names, made.evidence
+    names, evidence = release.domain.modelled.names, release.evidence
     count = min(REPLICATES, max(REPLICATES * COLUMNS // len(names), 3))
     try:
-        replicates = Replicates(evidence, Bootstrap(evidence, made.seed, count).all())
+        replicates = Replicates(evidence, Bootstrap(evidence, release.seed, count).all())
         singles: list[tuple[int, ...]] = [(a,) for a in range(len(names))]
         pairs: list[tuple[int, ...]] = list(itertools.combinations(range(len(names)), 2))
         looked = [pairs[i] for i in _evenly(len(pairs))]
-        errors = expected_errors(evidence, 2, replicates, [*singles, *looked])
+        errors = expected_errors(replicates, [*singles, *looked])
     except FmwemError:
         return None
     rows = []
@@ -104,27 +102,17 @@ def how_many(error: CertifiedError) -> str:
     return sets if error.sets >= error.asked else f"{sets} (of {error.asked:,}, drawn at random)"
 
 
-ENOUGH = 12
-"""Replicates that are asked: an error is a sum over cells, which differs little between them."""
-MAX_MARGINALS = 5_000
-
-
 def expected_errors(
-    evidence: Evidence, order: int, replicates: Replicates, marginals: Sequence[tuple[int, ...]] | None = None
+    replicates: Replicates, marginals: Sequence[tuple[int, ...]]
 ) -> list[tuple[tuple[int, ...], float]]:
-    """(attributes, error) of `marginals`, or of all of up to `order` attributes (MAX_MARGINALS at most).
+    """(attributes, error) of `marginals`, as positions of attributes.
 
     An error is the expected L1 distance of shares (0 to 2) between the model's marginal and the table's, as
     replicates have it: noise, and rows that no model follows, but nothing that the trees leave out.
     """
-    attributes = range(len(evidence.model.levels.shape))
-    if marginals is None:
-        every = (itertools.combinations(attributes, k) for k in range(1, order + 1))
-        marginals = list(itertools.islice(itertools.chain.from_iterable(every), MAX_MARGINALS))
-    summed, drawn = np.zeros(len(marginals)), min(ENOUGH, len(replicates))
-    for b in range(drawn):
-        forest = replicates.forest(b)
-        answers, truths = forest.marginals(marginals), replicates.truths(b, marginals)
+    summed, count = np.zeros(len(marginals)), len(replicates)
+    for b in range(count):
+        answers, truths = replicates.forest(b).marginals(marginals), replicates.truths(b, marginals)
         for i, (answer, truth) in enumerate(zip(answers, truths, strict=True)):
-            summed[i] += np.abs(answer / answer.sum() - truth / truth.sum()).sum() / drawn
+            summed[i] += np.abs(answer / answer.sum() - truth / truth.sum()).sum() / count
     return list(zip(marginals, summed.tolist(), strict=True))

@@ -17,13 +17,13 @@ MOST_BINS, MOST_VALUES = 32, 20
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
     """`labels` of groups of codes, and `of_code: int64[code]`, the group of each. `scaled`: how many of the
-    first groups follow one another as numbers or moments do. `said`: what was put together, in words.
+    first groups follow one another as numbers or moments do. `note`: what was put together, in words.
     """
 
     labels: tuple[str, ...]
     of_code: np.ndarray
     scaled: int
-    said: str
+    note: str
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -79,12 +79,12 @@ def _inside(attribute: Attribute) -> int:
     return attribute.size - len(attribute.sentinels) - attribute.nullable
 
 
-def _with_rest(attribute: Attribute, names: list[str], of_code: np.ndarray, scaled: int, said: str) -> Groups:
+def _with_rest(attribute: Attribute, names: list[str], of_code: np.ndarray, scaled: int, note: str) -> Groups:
     """With a group for each code after those inside."""
     rest = labels_of(attribute)[len(of_code) :]
     ends = np.arange(len(names), len(names) + len(rest))
     words = ["missing" if label is None else plain(label) for label in rest]
-    return Groups((*names, *words), np.concatenate([of_code, ends]).astype(np.int64), scaled, said)
+    return Groups((*names, *words), np.concatenate([of_code, ends]).astype(np.int64), scaled, note)
 
 
 def _spans(attribute: Attribute, labels: tuple[Label, ...], of_code: np.ndarray) -> list[str]:

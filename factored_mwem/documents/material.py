@@ -68,23 +68,28 @@ def counted_rows(domain: Domain, batches: Iterable[pa.RecordBatch]) -> CountedRo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Material:
-    """`made`: the model with its noisy answers; `rows`: what the published rows hold; None if they are not
+    """`release`: the model with its noisy answers; `rows`: what the published rows hold; None if they are not
     at hand, and `lacking` says why.
     """
 
     manifest: Manifest
     domain: Domain
-    made: Release | None
+    release: Release | None
     rows: CountedRows | None
     lacking: tuple[str, ...] = ()
 
+    def position(self, name: str) -> int | None:
+        """A column's place in the model; None for one that follows from others by a rule."""
+        return None if name in self.domain.derived else self.domain.modelled.names.index(name)
 
-def material_of(made: Release, manifest: Manifest | None = None) -> Material:
+
+def material_of(release: Release, manifest: Manifest | None = None) -> Material:
     """Of a release in memory, and of the `manifest` that was written with its rows, where they were."""
-    check_rows_counted(made.manifest)
-    drawn = made.drawn()
+    check_rows_counted(release.manifest)
+    drawn = release.drawn()
     batches = (drawn.batch(number) for number in range(len(drawn)))
-    return Material(manifest or made.manifest, made.domain, made, counted_rows(made.domain, batches))
+    counted = counted_rows(release.domain, batches)
+    return Material(manifest or release.manifest, release.domain, release, counted)
 
 
 def material_at(path: Path, model: Path | None = None) -> Material:
@@ -133,12 +138,12 @@ def manifest_at(path: Path) -> tuple[Manifest, Domain]:
     return manifest, domain
 
 
-def _model(path: Path, manifest: Manifest, given: Path | None) -> Release | None:
+def _model(path: Path, manifest: Manifest, named: Path | None) -> Release | None:
     """The model of the same release; one that lies beside the manifest may be another's, and is passed by."""
-    if given is not None:
-        release = Release.load(given)
+    if named is not None:
+        release = Release.load(named)
         if not _same(release.manifest, manifest):
-            raise InputError(f"{given} is the model of another release than {path}; name its own, or none")
+            raise InputError(f"{named} is the model of another release than {path}; name its own, or none")
         return release
     for place in _models(path):
         if place.is_file():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from factored_mwem.documents.accounts import markdown
 from factored_mwem.documents.budget import mechanisms_of
 from factored_mwem.documents.owner import Owner
 from factored_mwem.documents.page import counted, figure, filled, plain
@@ -20,7 +19,7 @@ MOST_FACTS = 40
 
 def record_page(record: Statement, file: str) -> str:
     """The HTML of the page about a record in `file`: the same bytes from the same record."""
-    g = record.guarantee
+    g, output = record.guarantee, record.output
     return filled(
         "record.html",
         title=plain(file, 80),
@@ -35,11 +34,9 @@ def record_page(record: Statement, file: str) -> str:
         ],
         more=max(0, len(record.ledger) - MOST_FACTS),
         assumed=[(one.enforced, plain(one.statement, 600)) for one in g.assumptions.values()],
-        digest=(plain(record.output.file, 80), plain(record.output.sha256 or "", 64))
-        if record.output is not None
-        else None,
+        digest=(plain(output.file, 80), plain(output.sha256 or "", 64)) if output is not None else None,
         chain_head=plain(record.chain_head or "", 64),
-        made=f"{record.created} by factored-mwem {plain(record.tool_version)}",
+        written=f"{record.created} by factored-mwem {plain(record.tool_version)}",
     )
 
 
@@ -47,36 +44,16 @@ def record_card(record: Statement, owner: Owner) -> str:
     """A card in Markdown: the owner's answers, and what the record says. The catalogues' own forms are about
     tables of rows.
     """
-    g, sure = record.guarantee, {True: "made sure of", False: "taken on trust"}
-    numbers = [f"- {name}: {markdown(value)}" for name, value in _numbers(record)]
-    facts = [f"- {markdown(name)}: {markdown(plain(value, 200))}" for name, value in _facts(record)]
-    assumed = [f"- {markdown(one.statement)} ({sure[one.enforced]})" for one in g.assumptions.values()]
-    tool, version, library = map(markdown, (record.tool, record.tool_version, record.noise_library))
-    output = (
-        []
-        if record.output is None
-        else [f"- {markdown(record.output.file)}, sha256 {markdown(record.output.sha256 or 'unknown')}"]
+    card = filled(
+        "record.md",
+        record=record,
+        owner=owner,
+        released=KINDS[record.kind].released,
+        numbers=_numbers(record),
+        facts=[(name, plain(value, 200)) for name, value in _facts(record)],
+        mechanisms=", ".join(mechanisms_of(charges_of(record.ledger))),
     )
-    parts = [
-        f"# {owner.name}",
-        owner.description,
-        f"It is {KINDS[record.kind].released}, published by {', '.join(owner.curators)}: {owner.url}",
-        f"Intended use: {owner.intended_use}",
-        f"Licence: {owner.license}. Contact: {owner.contact}",
-        "## What is promised",
-        f"{markdown(g.statement)}.",
-        "\n".join(numbers),
-        f"Why: {owner.justification}",
-        "## What was released",
-        "\n".join([*facts, *output]) or "The answers to the session's queries.",
-        "## What it rests on",
-        "\n".join(assumed),
-        "## How it was made",
-        f"Mechanisms: {', '.join(mechanisms_of(charges_of(record.ledger)))}; {library}. Made "
-        f"{record.created} by {tool} {version}.",
-        f"The data: {owner.data_collection}\n\nTheir preparation: {owner.preparation}",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return f"{card}\n"
 
 
 def _numbers(record: Statement) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ length and alphabet: every one is escaped, and the page itself forbids what is n
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Sequence
@@ -69,15 +70,23 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(plain(name) for name in names[:most]) + more
 
 
+def markdown(text: str) -> str:
+    """A sentence with names of anybody's in it, for a page that reads Markdown, HTML and LaTeX in it."""
+    text = html.escape(" ".join(text.split()), quote=False)
+    return re.sub(r"[\\`*\[\]$]|(?<!\w)_|_(?!\w)", lambda match: f"&#{ord(match[0])};", text)
+
+
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("factored_mwem.documents"),
-        autoescape=True,  # whatever the name of a template
+        autoescape=lambda name: not (name or "").endswith(".md"),  # there every text of others is `|markdown`
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["markdown"] = markdown
+    return environment
 
 
 def filled(template: str, **facts: Any) -> str:

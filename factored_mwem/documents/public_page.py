@@ -49,8 +49,8 @@ def _title(manifest: Manifest) -> str:
 
 
 def _rows(material: Material) -> int:
-    output = material.manifest.output
-    return output.rows if output is not None else material.made.rows if material.made is not None else 0
+    output, release = material.manifest.output, material.release
+    return output.rows if output is not None else release.rows if release is not None else 0
 
 
 def _released(material: Material) -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ def _released(material: Material) -> list[tuple[str, str]]:
     facts = [
         ("Rows", f"{rows}, drawn from a model; {_total(manifest)}"),
         ("Columns", f"{len(manifest.attributes):,}; {domain}"),
-        ("Asked for", _asked(manifest)),
+        ("Asked for", _workload(manifest)),
         (
             "Privacy loss",
             f"epsilon {figure(g.epsilon)}, delta {figure(g.delta)}; {plain(g.neighbours)} neighbours",
@@ -93,7 +93,7 @@ def _method(manifest: Manifest) -> str:
     return f"factored MWEM ({engine}), {how}, {counted(len(manifest.measurements), 'noisy marginal')}"
 
 
-def _asked(manifest: Manifest) -> str:
+def _workload(manifest: Manifest) -> str:
     """The workload in words."""
     workload = manifest.queries
     words = [f"all marginals of up to {order} columns" for order in workload.orders]

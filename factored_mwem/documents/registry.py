@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from factored_mwem.documents import accounts
-from factored_mwem.documents.accounts import markdown
 from factored_mwem.documents.owner import Owner
+from factored_mwem.documents.page import markdown
 from factored_mwem.documents.published import Published
 
 

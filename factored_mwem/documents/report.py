@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from factored_mwem.documents.material import beside, material_at, material_of, other_record
@@ -12,14 +13,14 @@ from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.result import Release
 from factored_mwem.tables.outputs.release_files import report_of
-from factored_mwem.tables.outputs.targets import LocalFile, target_of, write_text
+from factored_mwem.tables.outputs.targets import LocalFile, Target, target_of, write_text
 
 PRIVATE_MARK = "NOT-PRIVATE"
 """In the name of every page that was made with the private table, and of no other."""
 
 
 def report(
-    made: Release | str | Path,
+    release: Release | str | Path,
     path: str | Path | None = None,
     *,
     model: str | Path | None = None,
@@ -27,51 +28,56 @@ def report(
 ) -> str:
     """Write a page about a release: what was promised, what it cost, how good it is.
 
-    `made`: a release, or its manifest's file, or the record of a graph, a sketch, a statistic or a session,
-    whose page says what was promised, spent and taken for granted. Beside a release's file the rows and the
-    model are looked for, the latter also at `model`. `path`: of the page, a URI too, by default
+    `release`: one in memory, or its manifest's file, or the record of a graph, a sketch, a statistic or a
+    session, whose page says what was promised, spent and taken for granted. Beside a release's file the rows
+    and the model are looked for, the latter also at `model`. `path`: of the page, a URI too, by default
     NAME.report.html beside the manifest. Public facts only: the same files give the same bytes.
 
     Returns: the path or URI of the page.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release, report
-    >>> made = release(pa.table({"age": [0, 1] * 50}), 1, domain={"age": 2}, rows=100)
-    >>> _ = made.write("ages.parquet")
+    >>> ages = release(pa.table({"age": [0, 1] * 50}), 1, domain={"age": 2}, rows=100)
+    >>> _ = ages.write("ages.parquet")
     >>> report("ages.manifest.json")
     'ages.report.html'
-    >>> report(made, "ages.html")
+    >>> report(ages, "ages.html")
     'ages.html'
     """
-    if isinstance(made, Release) and (path is None or model is not None):
-        raise InputError("a report of a release in memory needs the path of its page, and no model")
-    if isinstance(made, str | Path) and not Path(made).name:
-        raise InputError(f"no manifest {made}")  # a folder: there is no name to put a page beside
-    inputs = [LocalFile(Path(each)) for each in (made, model) if isinstance(each, str | Path)]
-    target = target_of(path) if path is not None else report_of(inputs[0])
-    if PRIVATE_MARK in target.name:
-        raise InputError(f"{target} says {PRIVATE_MARK}, but this page is public; name it otherwise")
-    if target.key in [each.key for each in inputs]:
-        raise InputError(f"{target} is an input; choose another path")
-    exists = IfExists(overwrite)
-    target.check(exists)
-    if isinstance(made, Release):
-        text = public_page(material_of(made))
+    if isinstance(release, Release):
+        if path is None or model is not None:
+            raise InputError("a report of a release in memory needs the path of its page, and no model")
+        target = _public_place(target_of(path), [], overwrite)
+        write_text(target, public_page(material_of(release)), IfExists(overwrite))
+        return str(target)
+    manifest, model_file = Path(release), None if model is None else Path(model)
+    if not manifest.name:
+        raise InputError(f"no manifest {manifest}")  # a folder: there is no name to put a page beside
+    target = target_of(path) if path is not None else report_of(LocalFile(manifest))
+    target = _public_place(target, [each for each in (manifest, model_file) if each is not None], overwrite)
+    if target.key in [LocalFile(each).key for each in beside(manifest)]:
+        raise InputError(f"{target} is a file of the release; choose another path")
+    record = other_record(manifest)
+    if record is not None and model is not None:
+        raise InputError("a model belongs to a release; leave out --model")
+    if record is not None:
+        text = record_page(record, manifest.name)
     else:
-        stated = Path(made)
-        if target.key in [LocalFile(each).key for each in beside(stated)]:
-            raise InputError(f"{target} is a file of the release; choose another path")
-        record = other_record(stated)
-        if record is not None and model is not None:
-            raise InputError("a model belongs to a release; leave out --model")
-        if record is not None:
-            text = record_page(record, stated.name)
-        else:
-            text = public_page(material_at(stated, None if model is None else Path(model)))
-    write_text(target, text, exists)
+        text = public_page(material_at(manifest, model_file))
+    write_text(target, text, IfExists(overwrite))
     return str(target)
 
 
-def page_of(made: Release, manifest: Manifest) -> str:
+def _public_place(target: Target, inputs: Sequence[Path], overwrite: bool) -> Target:
+    """The place of a page that anybody may see. Raises InputError if it says otherwise, or is taken."""
+    if PRIVATE_MARK in target.name:
+        raise InputError(f"{target} says {PRIVATE_MARK}, but this page is public; name it otherwise")
+    if target.key in [LocalFile(each).key for each in inputs]:
+        raise InputError(f"{target} is an input; choose another path")
+    target.check(IfExists(overwrite))
+    return target
+
+
+def page_of(release: Release, manifest: Manifest) -> str:
     """The page of a release whose rows have just been written with this manifest."""
-    return public_page(material_of(made, manifest))
+    return public_page(material_of(release, manifest))

@@ -80,11 +80,11 @@ def _measured(manifest: Manifest, names: Sequence[str]) -> list[tuple[str, ...]]
 
 def _at_once(material: Material) -> list[tuple[str, ...]]:
     """The sets of columns whose residuals were measured: which, the model alone says."""
-    if material.made is None:
+    if material.release is None:
         return []
     wide = [a.name for a in material.domain.modelled if a.size > 1]
     cliques = set()
-    for residuals in material.made.residuals:
+    for residuals in material.release.residuals:
         for mask in np.flatnonzero(residuals.weights > 0).tolist():
             cliques.add(tuple(name for i, name in enumerate(wide) if mask >> i & 1))
     return sorted(cliques)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from factored_mwem.accounting.accountant import Accountant, Budget
-from factored_mwem.accounting.cap import Cost
 from factored_mwem.errors import (
     COMPLETE,
     Changed,
@@ -31,7 +30,6 @@ from factored_mwem.errors import (
 )
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.address import Address
-from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
 
@@ -143,6 +141,8 @@ class Run:
         run = cls()
         try:
             if booking.ledger is not None and booking.dataset is not None:
+                from factored_mwem.ledger.opening import open_ledger
+
                 run._open(request, open_ledger(booking.ledger), booking, version)
             elif booking != Booking():
                 raise InputError("--ledger and --dataset go together, and --run-id needs both")
@@ -155,6 +155,7 @@ class Run:
                 run._journal.close()
 
     def _open(self, request: Booked, file: Ledger, booking: Booking, version: str) -> None:
+        from factored_mwem.accounting.cap import Cost
         from factored_mwem.ledger.entries import Reservation, check_terms
 
         name, run_id, budget = _checked("--dataset", booking.dataset), booking.run_id, request.budget
@@ -295,6 +296,8 @@ class Run:
         if self.resumed:
             log.info("resumed: %d draws came from the journal of an earlier attempt", self.resumed)
         if self._file is not None and self._number is not None:
+            from factored_mwem.accounting.cap import Cost
+
             spent = Cost(accountant.budget.composition, accountant.spent, accountant.spent_delta)
             self._file.change(self._number, "spent", spent=spent)
 

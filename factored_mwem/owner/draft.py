@@ -111,15 +111,15 @@ class _Form:
 
 def _form(column: ColumnProfile, votes: dict[str, int], typed: str | None) -> _Form:
     """By the type of a typed column, else by the narrowest kind that covers all but a few texts."""
-    seen = {kind for kind in KINDS if votes[kind]} - {"null", "marker"}
-    if typed == "boolean" or (typed is None and seen == {"boolean"}):
+    present = {kind for kind in KINDS if votes[kind]} - {"null", "marker"}
+    if typed == "boolean" or (typed is None and present == {"boolean"}):
         return _Form("boolean")
     for family, narrow, wide in ((NUMBERS, "integer", "number"), (MOMENTS, "date", "datetime")):
-        own = seen & set(family)
+        own = present & set(family)
         kind = narrow if own == {narrow} else wide
         if typed in (narrow, wide):
             return _Form(kind if typed == "number" else typed, family)
-        if typed is not None or not own or "code" in seen:
+        if typed is not None or not own or "code" in present:
             continue
         texts = column.texts((*family, "marker"))
         listed, rare = _frequent(texts)
@@ -193,34 +193,34 @@ def _distinct(column: ColumnProfile, form: _Form, decimals: int | None) -> _Dist
     return _Distinct(form.type, distinct, np.bincount(place, counts).astype(np.int64), steps)
 
 
-def _values(found: _Distinct, sentinels: tuple[str, ...]) -> dict[str, Any]:
+def _values(distinct: _Distinct, sentinels: tuple[str, ...]) -> dict[str, Any]:
     """Categories, or special values and bins, of a column of numbers or moments."""
-    units, counts, numbers = found.units, found.counts, found.kind in ("integer", "number")
-    exact = np.abs(units / found.steps) < MAX_POPULAR if numbers else np.full(len(units), True)
+    units, counts, numbers = distinct.units, distinct.counts, distinct.kind in ("integer", "number")
+    exact = np.abs(units / distinct.steps) < MAX_POPULAR if numbers else np.full(len(units), True)
     spikes = popular(counts) & exact
     some = len(units) <= FEW and counts.min() > 1
-    inside = _one_bin_each(units, spikes) if found.whole else None
+    inside = _one_bin_each(units, spikes) if distinct.whole else None
     if not sentinels and exact.all() and (some or (spikes.all() and inside is None)):
-        return {"categories": found.written(units), "categoriesOrdered": True}
+        return {"categories": distinct.written(units), "categoriesOrdered": True}
     facts: dict[str, Any] = {}
     if inside is not None:
         spikes = spikes & ~inside
         low, high = units[inside][[0, -1]].tolist()
-        if found.kind == "number":
-            facts["edges"] = found.written(np.arange(low, high + 2), end=True)
+        if distinct.kind == "number":
+            facts["edges"] = distinct.written(np.arange(low, high + 2), end=True)
         else:
-            ends = found.written(np.array([low, high]))
+            ends = distinct.written(np.array([low, high]))
             facts["constraints"] = dict(zip(("minimum", "maximum"), ends, strict=True))
     else:
         rest = ~spikes if not spikes.all() else spikes
         bins = max(MOST_BINS - int(spikes.sum()), MOST_BINS // 2)
-        unit = "integer" if found.whole and numbers else found.kind
+        unit = "integer" if distinct.whole and numbers else distinct.kind
         cuts = with_values_left(mass_edges(units[rest], counts[rest], unit, bins), units[spikes].tolist())
-        facts["edges"] = found.written(cuts, end=True)
-    facts["specialValues"] = [*found.written(units[spikes]), *sentinels] or None
+        facts["edges"] = distinct.written(cuts, end=True)
+    facts["specialValues"] = [*distinct.written(units[spikes]), *sentinels] or None
     if sentinels:
         facts["other"] = sentinels[0]
-    if found.kind == "integer" and FEW < len(units) == counts.sum():
+    if distinct.kind == "integer" and FEW < len(units) == counts.sum():
         facts["description"] = NUMBERED
     return facts
 

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem import Domain, Workload
-from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings, read_config
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import OWN_TYPE
@@ -95,7 +94,7 @@ def run_specs(path: Path) -> bool:
 
 
 def _workload(settings: dict[str, Any]) -> Any:
-    return job.workload_from(ReleaseSettings.of(settings))
+    return ReleaseSettings.of(settings).workload_of(settings.get("marginals"))
 
 
 def _of_trees(

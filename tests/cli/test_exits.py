@@ -121,7 +121,7 @@ def test_a_signal_after_the_last_rename_says_that_the_release_is_complete(
         say(text, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("factored_mwem.cli.releasing.print", late, raising=False)
+        patch.setattr("factored_mwem.cli.console.print", late, raising=False)
         ended = fmwem(*JOB, "--run-id", "r", "--json")
     assert ended.code == ended.facts["exit_code"] == code
     assert ended.facts["budget_spent"] and ended.facts["retryable"] and "is complete" in ended.facts["advice"]

@@ -17,7 +17,7 @@ from factored_mwem.cli.settings import FLAGS, Group
 TABLE = Path(__file__).parents[2] / "datasets" / "adult.csv"
 
 
-NAME = re.compile(r"  (?:-\w, )?(--[a-z-]+|[a-z]+(?: [a-z]+)*)(?:  |$| [<\[])")
+NAME = re.compile(r"  (?:-\w, )?(--[a-z-]+|[a-z]+(?: [a-z]+)*)(?:  |$| [<\[A-Z])")
 CHOICES = {"release": "--engine --neighbours", "check": "--engine", "ledger add": "--neighbours"}
 LISTED = {"--engine": "[tree|mwem]", "--neighbours": "[add-remove|replace]"}
 

@@ -163,6 +163,15 @@ def test_mistakes_are_one_line_with_their_code(here: Path, fmwem: Fmwem, line: s
     assert done.err.startswith("fmwem: ") and "budget was spent" not in done.err
 
 
+@pytest.mark.parametrize("options", ["--epsilon -1", "--columns wages", "--label wages", "--marginals 7"])
+def test_a_mistake_is_named_before_an_output_that_exists(here: Path, fmwem: Fmwem, options: str) -> None:
+    """Else whoever mends the output meets it only then."""
+    line = "release t.csv " + (options if "marginals" in options else f"--marginals 1 {options}")
+    words = fmwem(line).err
+    Path("t.synthetic.parquet").write_bytes(b"mine")
+    assert refused(fmwem, line).err == words and "exists" not in words
+
+
 WRONG_QUESTIONS = {
     "--ranges ''": "--ranges : name each attribute once",
     "--ranges age": "--ranges age: say how many",
@@ -574,8 +583,8 @@ def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
     done = fmwem("check t.csv --marginals 3")
     assert done.code == 0, done.err
     said = (
-        "6 attributes (codes): zip 4, age 10",
-        "candidates  41 marginals",
+        "6, each with so many values: zip 4, age 10",
+        "candidates  41 sets of columns",
         "memory ",
         "plan        no rounds",
     )
@@ -587,7 +596,7 @@ def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
     assert "--marginals 7: the table has only 6 attributes" in fmwem("check t.csv --marginals 7").err
     (here / "t.domain.json").unlink()
     unknown = fmwem("check t.csv --marginals 3").out
-    assert "none is declared: it will be learnt" in unknown and "no row was read" in unknown
+    assert "none is declared: which values there are is learnt" in unknown and "no row was read" in unknown
     assert fmwem("check t.csv --marginals 3 --json").facts["columns"]["age"] == "learnt"
     assert "see `fmwem domain draft`" in fmwem("check t.csv --marginals 3 --delta 0").err
 
@@ -732,7 +741,7 @@ def test_settings_are_one_model_for_flags_and_files(here: Path) -> None:
     given = {"rows": 5, "columns": "age, pay", "cube": ["age"], "rounds": "7", "dataset": "\udcff"}
     settings = ReleaseSettings.of(given)
     assert (settings.rows, settings.columns, settings.policy.rounds) == (5, ["age", "pay"], 7)
-    assert settings.dataset == "\udcff" and settings.asked == Workload.cube("age")
+    assert settings.dataset == "\udcff" and settings.queries == Workload.cube("age")
     for wrong in ({"rows": -1}, {"marginals": True}, {"cube": "age"}, {"output": 5}, {"overwrite": 1}):
         with pytest.raises(InputError, match=f"{next(iter(wrong))} = .* must be "):
             ReleaseSettings.of(wrong)

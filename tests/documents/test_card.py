@@ -22,9 +22,10 @@ from support.commands import CANARY, DOMAIN, Fmwem
 from support.fakes import FakeNoise
 from support.releases import run
 
-from factored_mwem.documents import accounts, card
+from factored_mwem.documents import card
 from factored_mwem.documents.card import cards, stem_of, write_cards
 from factored_mwem.documents.owner import OPTIONAL, Owner, draft, required
+from factored_mwem.documents.page import markdown
 from factored_mwem.documents.published import ColumnSection, record_from
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
@@ -550,6 +551,6 @@ def test_all_files_or_none(tmp_path: Path) -> None:
 
 
 def test_sentences_are_escaped_for_a_page_that_reads_markup() -> None:
-    said = accounts.markdown("x <img src=x> [a](b) `c` \\\\(d\\\\) a_b _e_")
+    said = markdown("x <img src=x> [a](b) `c` \\\\(d\\\\) a_b _e_")
     assert not set("<>[]`\\") & set(said)
     assert "a_b" in said

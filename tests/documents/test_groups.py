@@ -40,7 +40,7 @@ def test_labels_name_both_ends() -> None:
 def test_the_most_frequent_values_are_drawn_and_the_others_are_one_bar() -> None:
     groups = groups_of(TOWNS, np.arange(51))
     assert groups.labels[:2] == ("town 49", "town 48") and groups.labels[-2] == "31 other values"
-    assert "50 values" in groups.said and groups.added(np.ones(51))[-2] == 31
+    assert "50 values" in groups.note and groups.added(np.ones(51))[-2] == 31
 
 
 def test_a_level_is_drawn_where_its_groups_are_neighbours() -> None:

@@ -349,8 +349,8 @@ def test_the_model_of_another_run_with_the_same_settings_is_none(tmp_path: Path)
     asked: Any = {"domain": PEOPLE, "epsilon": 5.0, "rounds": 1}
     first, second = (release(people(rows), 1, **asked) for rows in (300, 3000))
     path = written(tmp_path, second)
-    assert material_at(path).made is not None
+    assert material_at(path).release is not None
     first.save(tmp_path / "people.fmwem", overwrite=True)
-    assert material_at(path).made is None
+    assert material_at(path).release is None
     with pytest.raises(InputError, match="is the model of another release"):
         report(path, tmp_path / "page.html", model=tmp_path / "people.fmwem")

@@ -25,7 +25,7 @@ from factored_mwem import Workload, release
 from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.cli.console import books_check_text, books_text
+from factored_mwem.cli.books import books_check_text, books_text
 from factored_mwem.errors import InputError
 from factored_mwem.ledger import chain
 from factored_mwem.ledger import file as ledger_file

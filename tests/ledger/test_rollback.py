@@ -19,7 +19,7 @@ from support.runs import DOMAIN, died, go, table
 from factored_mwem import release
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.cli.console import books_text
+from factored_mwem.cli.books import books_text
 from factored_mwem.errors import InputError, RolledBack
 from factored_mwem.files import crashpoints as faults
 from factored_mwem.ledger.file import LedgerFile

@@ -21,7 +21,7 @@ from support.runs import died, entries, go, state
 
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.cli.console import books_text
+from factored_mwem.cli.books import books_text
 from factored_mwem.errors import Busy, InputError, Lost, RolledBack
 from factored_mwem.files import crashpoints as faults
 from factored_mwem.ledger import database, journal_table, postgres

@@ -30,7 +30,6 @@ from hypothesis import strategies as st
 from support.model_files import Parts, listed, parts_of, write
 
 from factored_mwem import Domain, Policy, Release, Workload, release
-from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings, read_config
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files.files import MAX_TEXT_BYTES
@@ -495,7 +494,7 @@ SENSELESS = [
 @pytest.mark.parametrize(("option", "text"), SENSELESS, ids=range(len(SENSELESS)))
 def test_a_request_that_makes_no_sense_is_refused(option: str, text: str) -> None:
     with pytest.raises(InputError) as refused:
-        job.workload_from(ReleaseSettings.of({option: [text]}))
+        ReleaseSettings.of({option: [text]}).workload_of(None)
     assert str(refused.value).isprintable()
 
 

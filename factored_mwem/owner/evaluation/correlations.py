@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -11,8 +10,6 @@ import numpy as np
 
 SHOWN_PAIRS = 5
 """Of columns, by how far their correlations are apart."""
-BLOCK_ROWS = 2**16
-"""Rows whose products are added up at a time."""
 
 
 class CorrelationError(NamedTuple):
@@ -44,31 +41,9 @@ def correlation_errors(columns: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> 
 
 
 def _correlations(columns: list[np.ndarray]) -> np.ndarray:
-    """float64[column, column]: of the rows that have both; 0 if there is none."""
-    scaled = [_standardised(column) for column in columns]
-    d = len(columns)
-    count, total, square, product = (np.zeros((d, d)) for _ in range(4))
-    for start in range(0, len(columns[0]), BLOCK_ROWS):
-        block = np.stack([column[start : start + BLOCK_ROWS] for column in scaled])
-        has = (~np.isnan(block)).astype(np.float64)
-        block = np.nan_to_num(block)
-        count += has @ has.T
-        total += block @ has.T  # of the first of a pair, where the second is there
-        square += block**2 @ has.T
-        product += block @ block.T
-    count = np.maximum(count, 1)
-    variance = np.maximum(square / count - (total / count) ** 2, 0)
-    covariance = product / count - (total / count) * (total / count).T
-    scale = np.sqrt(variance * variance.T)
-    enough = (variance > 1e-12) & (variance.T > 1e-12)
-    return np.clip(np.where(enough, covariance / np.where(enough, scale, 1), 0), -1, 1)
+    """float64[column, column]: over the rows that have both; 0 where one of them does not vary there."""
+    import pandas as pd
 
-
-def _standardised(column: np.ndarray) -> np.ndarray:
-    """The numbers less their mean, in standard deviations: sums of products then lose no digits."""
-    present = column[~np.isnan(column)]
-    if not len(present) or present.min() == present.max():
-        return np.where(np.isnan(column), np.nan, 0.0)
-    size = np.abs(present).max()
-    centred = column / size - (present / size).mean()
-    return centred / math.sqrt(float(np.nanmean(centred**2)))
+    sizes = [np.nan_to_num(np.abs(column)).max(initial=0) or 1.0 for column in columns]
+    scaled = dict(enumerate(c / size for c, size in zip(columns, sizes, strict=True)))  # no square overflows
+    return pd.DataFrame(scaled).corr().fillna(0).to_numpy()

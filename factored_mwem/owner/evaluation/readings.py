@@ -132,7 +132,8 @@ def read_alike(
     microseconds since 1970; a column of text has no numbers. InputError in words that follow the column's
     name, where numbers would meet moments.
     """
-    said, missing = missing is not None, (*MISSING, *MARKERS) if missing is None else missing
+    declared = missing is not None
+    missing = (*MISSING, *MARKERS) if missing is None else missing
     held = {column.holds for column in (real, synthetic)} - {None}
     if "moment" in held and len(held) > 1:
         what = f"is {spelt(real.values.type)} in the real table but {spelt(synthetic.values.type)}"
@@ -141,7 +142,7 @@ def read_alike(
         return "text", "number", _words(real, missing), _words(synthetic, missing)
     kind, unit = _kind(real, synthetic, missing)
     number_part = unit if kind != "text" else None
-    if kind == "text" and not said:
+    if kind == "text" and not declared:
         missing = MISSING
     return kind, unit, _values(real, number_part, missing), _values(synthetic, number_part, missing)
 

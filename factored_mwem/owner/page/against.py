@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.documents.charts import Chart, Series, across
+from factored_mwem.documents.charts import Series, across
 from factored_mwem.documents.columns import drawn
 from factored_mwem.documents.groups import groups_of
 from factored_mwem.documents.page import fixed, percent, plain
@@ -62,8 +62,8 @@ def singles(pair: CodedPair) -> Iterator[dict[str, Any]]:
         groups = groups_of(attribute, counts[0] + counts[1])
         real, synthetic = (groups.added(c) / max(int(c.sum()), 1) for c in counts)
         chart = drawn(groups, Series(real, beside=synthetic))
-        error = pair.distance((at,))
-        yield _beside(attribute.name, error, groups.said, groups.labels, (real, synthetic), chart)
+        facts = {"name": attribute.name, "error": pair.distance((at,)), "note": groups.note, "chart": chart}
+        yield _picture(facts, groups.labels, real, synthetic)
 
 
 def worst_pairs(pair: CodedPair) -> Iterator[dict[str, Any]]:
@@ -82,45 +82,34 @@ def worst_pairs(pair: CodedPair) -> Iterator[dict[str, Any]]:
             for codes in (pair.ours, pair.theirs)
         ]
         first = np.argsort(-np.abs(shares[0] - shares[1]), kind="stable")[:CELLS]
-        names = [labels_of(pair.domain[pair.domain.names[p]]) for p in (a, b)]
+        values = [labels_of(pair.domain[pair.domain.names[p]]) for p in (a, b)]
         labels = [
-            " / ".join(_said(of[i]) for of, i in zip(names, divmod(int(cell), shape[b]), strict=True))
+            " / ".join(_label(of[i]) for of, i in zip(values, divmod(int(cell), shape[b]), strict=True))
             for cell in first
         ]
-        title = " x ".join(plain(pair.domain.names[p], 30) for p in (a, b))
-        note = f"the {len(first)} cells that are the furthest off, of {cells:,}"
         real, synthetic = (part[first] for part in shares)
-        chart = across(labels, Series(real, beside=synthetic), WIDE)
-        yield _beside(title, errors[a, b], note, labels, (real, synthetic), chart)
+        facts = {
+            "name": " x ".join(plain(pair.domain.names[p], 30) for p in (a, b)),
+            "error": errors[a, b],
+            "note": f"the {len(first)} cells that are the furthest off, of {cells:,}",
+            "chart": across(labels, Series(real, beside=synthetic), WIDE),
+        }
+        yield _picture(facts, labels, real, synthetic)
 
 
-def _said(label: object) -> str:
-    return "missing" if label is None else plain(label, 13)
+def _label(value: object) -> str:
+    return "missing" if value is None else plain(value, 13)
 
 
-def _beside(
-    name: str,
-    error: float,
-    said: str,
-    labels: Sequence[str],
-    shares: tuple[np.ndarray, np.ndarray],
-    chart: Chart,
+def _picture(
+    facts: dict[str, Any], labels: Sequence[str], real: np.ndarray, synthetic: np.ndarray
 ) -> dict[str, Any]:
-    """A picture with bars of the real table and of the synthetic one beside them; `rows`: label, real and
-    synthetic share, difference.
-    """
-    real, synthetic = shares
+    """What the page shows of both tables' shares; `rows`: label, shares, and their difference."""
     rows = tuple(
-        (label, *(fixed(100 * float(v), 2) for v in (r, m, m - r)))
-        for label, r, m in zip(labels, real, synthetic, strict=True)
+        (label, *(fixed(100 * float(v), 2) for v in (r, s, s - r)))
+        for label, r, s in zip(labels, real, synthetic, strict=True)
     )
+    name = plain(facts["name"], 80)
     most = ", ".join(f"{labels[i]} {percent(float(real[i]))}" for i in np.argsort(-real, kind="stable")[:3])
-    seen = f"Real and synthetic shares of {plain(name, 80)}; the most frequent real ones: {most}"
-    return {
-        "name": plain(name, 80),
-        "error": fixed(error, 4),
-        "said": said,
-        "chart": chart,
-        "rows": rows,
-        "seen": seen,
-    }
+    in_words = f"Real and synthetic shares of {name}; the most frequent real ones: {most}"
+    return facts | {"name": name, "error": fixed(facts["error"], 4), "rows": rows, "in_words": in_words}

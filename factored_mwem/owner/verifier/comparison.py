@@ -17,7 +17,7 @@ from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.owner.verifier.tap import Call
 from factored_mwem.tables.inputs.source import Private
 
-Given = np.ndarray | dict[str, int]
+DrawInput = np.ndarray | dict[str, int]
 FINEST = 2.0**-52
 """The library takes a tail from 1, so it states no delta below 2^-53."""
 
@@ -31,7 +31,7 @@ class ComparedDraw(Private):
     """What was charged for it."""
     scale: float
     threshold: int
-    given: Given
+    input: DrawInput
     """What was handed over."""
     answer: Any
     calls: Sequence[Call]
@@ -49,7 +49,7 @@ class ComparedDraw(Private):
     @property
     def size(self) -> int:
         """How many numbers were handed over; how many keys there are is private."""
-        return 0 if self.method == "threshold" else len(self.given)
+        return 0 if self.method == "threshold" else len(self.input)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +80,34 @@ def unfaithful(draw: ComparedDraw) -> list[str]:
     calls = draw.calls
     if any(call.returned is None for call in calls):
         return ["the sampler failed"]
-    if isinstance(draw.given, dict):
-        return _unfaithful_keys(draw, draw.given)
+    if isinstance(draw.input, dict):
+        return _unfaithful_keys(draw, draw.input)
     if draw.method == "select":
-        if len(calls) != 1 or sorted(calls[0].received) != sorted(draw.given.tolist()):
+        if len(calls) != 1 or sorted(calls[0].received) != sorted(draw.input.tolist()):
             return ["the sampler did not receive the scores that were handed over"]
-        if calls[0].received[calls[0].returned] != int(draw.given[draw.answer]):
+        if calls[0].received[calls[0].returned] != int(draw.input[draw.answer]):
             return ["the sampler chose another score than came back"]
         return []
-    if [value for call in calls for value in call.received] != draw.given.tolist():
+    if [value for call in calls for value in call.received] != draw.input.tolist():
         return ["the sampler did not receive the values that were handed over"]
     back = [value for call in calls for value in call.returned]
     return [] if back == np.asarray(draw.answer).tolist() else ["the sampler's answer is not what came back"]
 
 
-def _unfaithful_keys(draw: ComparedDraw, given: dict[str, int]) -> list[str]:
+def _unfaithful_keys(draw: ComparedDraw, counts: dict[str, int]) -> list[str]:
     """The same of keys: the sampler may know them by other names, but each must stay one of its own."""
-    if len(draw.calls) != (1 if given else 0):
+    if len(draw.calls) != (1 if counts else 0):
         return [f"the sampler was called {len(draw.calls)} times for one draw"]
-    received = draw.calls[0].received if given else {}
-    if len(received) != len(given):
+    received = draw.calls[0].received if counts else {}
+    if len(received) != len(counts):
         return ["two keys became one on the way to the sampler"]
-    if sorted(received.values()) != sorted(given.values()):
+    if sorted(received.values()) != sorted(counts.values()):
         return ["the sampler did not receive the counts that were handed over"]
-    returned = draw.calls[0].returned if given else {}
-    if not set(draw.answer) <= set(given):
+    returned = draw.calls[0].returned if counts else {}
+    if not set(draw.answer) <= set(counts):
         return ["a key came back that was not handed over"]
     theirs = sorted((received[key], noisy) for key, noisy in returned.items())
-    if theirs != sorted((given[key], noisy) for key, noisy in draw.answer.items()):
+    if theirs != sorted((counts[key], noisy) for key, noisy in draw.answer.items()):
         return ["the sampler's counts are not those that came back"]
     return []
 
@@ -136,9 +136,9 @@ def _gaussian(draw: ComparedDraw) -> bool:
 def losses(base: ComparedDraw, near: ComparedDraw) -> list[Finding]:
     """What the sampler's own map says of the distance that was seen, over what was charged."""
     stage, cost = stage_of(near.entry), near.entry.cost
-    if isinstance(base.given, dict) and isinstance(near.given, dict):
-        return _losses_of_keys(base, near, base.given, near.given)
-    first, second = np.asarray(base.given, dtype=np.int64), np.asarray(near.given, dtype=np.int64)
+    if isinstance(base.input, dict) and isinstance(near.input, dict):
+        return _losses_of_keys(base, near, base.input, near.input)
+    first, second = np.asarray(base.input, dtype=np.int64), np.asarray(near.input, dtype=np.int64)
     # As unsigned numbers the gaps are exact, whatever the signs.
     gaps = np.maximum(first, second).view(np.uint64) - np.minimum(first, second).view(np.uint64)
     if near.method == "select":
@@ -171,7 +171,7 @@ def _losses_of_keys(
         # what it was asked for.
         theirs = calls[0].loss((len(alone), math.sqrt(sum(gap * gap for gap in alone)), float(max(alone))))[1]
         charged = float(near.entry.delta)
-        told = float(theirs) if theirs > FINEST else 0.0
-        ratio = max(ours, told) / charged if charged else math.inf
+        stated = float(theirs) if theirs > FINEST else 0.0
+        ratio = max(ours, stated) / charged if charged else math.inf
         findings.append(Finding(f"{stage}: delta", ratio))
     return findings

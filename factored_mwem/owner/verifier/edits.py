@@ -1,7 +1,7 @@
 """Edits: tables to start from, and neighbours of them, as orders of a sheet's rows.
 
-NOT PRIVATE: for `fmwem verify` alone. Who is a neighbour is said here once more, on purpose without a look at
-accounting/unit.py: one person's rows come, go, or are exchanged.
+NOT PRIVATE: for `fmwem verify` alone. Who is a neighbour is stated here once more, on purpose without a look
+at accounting/unit.py: one person's rows come, go, or are exchanged.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple
         if broken:  # such a row may lose its id: no more of them than a person without an id may have
             numbers = numbers[:k]
         nameless = policy.privacy_id is not None and grown.owners[numbers[0]] is None
-        said = ", ".join(words[i] for i in own[:3])
-        said += f" ({len(numbers)} times)" if kind != "several" and len(numbers) > 1 else ""
-        persons.append(Person(said + " without an id" * nameless, numbers, broken))
+        in_words = ", ".join(words[i] for i in own[:3])
+        in_words += f" ({len(numbers)} times)" if kind != "several" and len(numbers) > 1 else ""
+        persons.append(Person(in_words + " without an id" * nameless, numbers, broken))
     return grown, persons
 
 

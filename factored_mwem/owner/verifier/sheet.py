@@ -153,8 +153,8 @@ class Lines(Sheet):
         words, cell = choose(families, rng)
         cells[column] = cell
         breaks = not cell.startswith(b'"') if multiline else breaks_lines(cell) or "bare separator" in words
-        said = f"a row with {words} in column {names[column]!r}"
-        return self.delimiter.join(cells), said, breaks, owner
+        what = f"a row with {words} in column {names[column]!r}"
+        return self.delimiter.join(cells), what, breaks, owner
 
     def _cell(self, raw: bytes) -> bytes:
         """In quotes where it needs them."""
@@ -256,17 +256,17 @@ class TypedRows(Sheet):
         columns = [_encoded(_single(taken.column(field.name)), field.type) for field in self.schema]
         pairs = zip(self.schema, columns, strict=True)
         fields = [pa.field(field.name, column.type, field.nullable) for field, column in pairs]
-        made = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
+        neighbour = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
         if not self.target.suffix:
-            return made
+            return neighbour
         if self.target.suffix in PARQUET.suffixes:
             import pyarrow.parquet as pq
 
-            pq.write_table(made, self.target)
+            pq.write_table(neighbour, self.target)
         else:
             import pyarrow.feather as feather
 
-            feather.write_feather(made, str(self.target), compression="uncompressed")
+            feather.write_feather(neighbour, str(self.target), compression="uncompressed")
         return self.target
 
     def _frame(self, taken: pa.Table) -> Any:
@@ -282,8 +282,8 @@ def _series(column: pa.ChunkedArray, dtype: Any) -> Any:
     Where the type knows nulls, it reads Arrow's columns itself: pandas would make floats of such integers.
     """
     if type(dtype).__name__ == "CategoricalDtype":
-        made = column.to_pandas().astype("category")
-        return made.cat.as_ordered() if dtype.ordered else made
+        series = column.to_pandas().astype("category")
+        return series.cat.as_ordered() if dtype.ordered else series
     if hasattr(dtype, "__from_arrow__"):
         return column.to_pandas(types_mapper=lambda _: dtype)
     return column.to_pandas().astype(dtype)
@@ -308,11 +308,13 @@ def _encoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if not pa.types.is_dictionary(kind):
         return column.cast(kind)
-    made = column.cast(kind.value_type).dictionary_encode()
-    size, index = len(made.dictionary), kind.index_type
+    dictionary = column.cast(kind.value_type).dictionary_encode()
+    size, index = len(dictionary.dictionary), kind.index_type
     if index != pa.int32():
         index = pa.int8() if size < 2**7 - 1 else pa.int16() if size < 2**15 - 1 else pa.int32()
-    return pa.DictionaryArray.from_arrays(made.indices.cast(index), made.dictionary, ordered=kind.ordered)
+    return pa.DictionaryArray.from_arrays(
+        dictionary.indices.cast(index), dictionary.dictionary, ordered=kind.ordered
+    )
 
 
 def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:

@@ -45,7 +45,7 @@ PAIRS_OF_A_BASE = 25
 """Neighbours of a base before another is drawn: its noise decides what is asked, so there should be many."""
 FOLDER = "fmwem-verify-"
 """How the name of the folder of the neighbours begins; the process's number follows."""
-MAX_TOLD_FAILURES = 10
+MAX_FAILURES = 10
 MAX_COMPARED_ROWS = 100
 """Synthetic rows."""
 
@@ -75,8 +75,8 @@ class Verified:
 
     >>> import pyarrow as pa
     >>> from factored_mwem import verify
-    >>> seen = verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3)
-    >>> seen.pairs, seen.failed, seen.worst < 1.001  # of what was charged
+    >>> verified = verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3)
+    >>> verified.pairs, verified.failed, verified.worst < 1.001  # of what was charged
     (3, 0, True)
     """
 
@@ -262,9 +262,9 @@ class _Search(Private):
         """Count the findings of a run; those beyond what was charged are failures."""
         wrong = []
         for finding in findings:
-            seen = self.stages.setdefault(finding.stage, [0, 0.0])
-            seen[0] += 1
-            seen[1] = max(seen[1], finding.ratio)
+            tally = self.stages.setdefault(finding.stage, [0, 0.0])
+            tally[0] += 1
+            tally[1] = max(tally[1], finding.ratio)
             if not finding.ratio <= 1 + SLACK:
                 why = finding.wrong or f"moved by {finding.ratio:.6g} times what was charged"
                 wrong.append(Failure(finding.stage, words, why))
@@ -274,19 +274,19 @@ class _Search(Private):
     def _fail(self, failures: Sequence[Failure]) -> None:
         if failures:
             self.failed += 1
-            if len(self.failures) < MAX_TOLD_FAILURES:
+            if len(self.failures) < MAX_FAILURES:
                 self.failures.append(failures[0])
 
 
-def public(made: Release) -> dict[str, Any]:
+def public(release: Release) -> dict[str, Any]:
     """All that a release shows, by name, and some of the rows that may be drawn from it."""
-    rows = min(made.rows, MAX_COMPARED_ROWS)
+    rows = min(release.rows, MAX_COMPARED_ROWS)
     return {
-        "schema": made.schema.serialize().to_pybytes(),
-        "domain": made.domain.to_dict(),
-        "manifest": made.manifest.model_dump_json(),
-        "number of rows": made.rows,
-        "synthetic rows": repr(made.sample(rows, seed=0).to_pylist()),
+        "schema": release.schema.serialize().to_pybytes(),
+        "domain": release.domain.to_dict(),
+        "manifest": release.manifest.model_dump_json(),
+        "number of rows": release.rows,
+        "synthetic rows": repr(release.sample(rows, seed=0).to_pylist()),
     }
 
 

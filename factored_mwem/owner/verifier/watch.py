@@ -17,8 +17,8 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.ledger.run import Run
 from factored_mwem.owner.verifier.comparison import (
     ComparedDraw,
+    DrawInput,
     Finding,
-    Given,
     differently_asked,
     losses,
     stage_of,
@@ -61,7 +61,7 @@ class Recorder:
         return dict(self._draw("threshold", dict(counts), scale, draw, threshold))
 
     def _draw(
-        self, method: str, given: Given, scale: float, draw: Callable[[], Any], threshold: int = 0
+        self, method: str, values: DrawInput, scale: float, draw: Callable[[], Any], threshold: int = 0
     ) -> Any:
         charges = self._accountant.entries
         if not charges:
@@ -73,7 +73,7 @@ class Recorder:
         self._charges = len(charges)
         self._look_past(stage)
         answer = draw()
-        compared = ComparedDraw(method, entry, scale, threshold, given, answer, self._tap.take())
+        compared = ComparedDraw(method, entry, scale, threshold, values, answer, self._tap.take())
         self.draws.append(compared)
         self.findings += [Finding(stage, math.inf, wrong) for wrong in unfaithful(compared)]
         if self._base is None:

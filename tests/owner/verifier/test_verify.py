@@ -36,7 +36,7 @@ from support.marks import others_slow
 from factored_mwem import InputError, Policy, Verified, release, verify
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.cli import console
+from factored_mwem.cli.owning import verified_text
 from factored_mwem.errors import Ambiguous
 from factored_mwem.owner.verifier.comparison import ComparedDraw, losses, unfaithful
 from factored_mwem.owner.verifier.edits import based, edited
@@ -541,7 +541,7 @@ def test_the_help_says_where_copies_go(fmwem: Fmwem) -> None:
 
 def test_the_text_says_why_neighbours_were_refused() -> None:
     """A quote that is open is one reason of several."""
-    said = console.verified_text(Verified(10, 10, (), 3, 0, ()))
+    said = verified_text(Verified(10, 10, (), 3, 0, ()))
     assert "as documented: a record's end is not clear" in said
 
 

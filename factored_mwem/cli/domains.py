@@ -1,0 +1,91 @@
+"""`fmwem domain` and `fmwem workload`: which values may appear, and what must come out right."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from factored_mwem.cli.inputs import TableName, source_of
+from factored_mwem.cli.options import Json, Overwrite, Tables, output_option, takes
+from factored_mwem.cli.panels import OWNER, App
+from factored_mwem.cli.settings import Group, ReleaseSettings
+from factored_mwem.domain.domain import Domain
+
+domain_app = App(help="Domain files: which values may appear.")
+workload_app = App(help="Workload files: what must come out right.")
+REVIEW = (
+    "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop "
+    'rare categories; then remove its line "draft": true, without which no release takes it.'
+)
+
+
+@domain_app.command("draft", rich_help_panel=OWNER)
+@takes(Group.READING)
+def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
+    """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
+    domain = drafted(source_of(table), settings)
+    print(draft_text(domain), end="")
+    warn(domain)
+
+
+@domain_app.command("learn")
+@takes(Group.READING, Group.PRIVACY, Group.LEARNING, Group.BOOKS, Group.CONFIG)
+def domain_learn(
+    table: Tables,
+    settings: ReleaseSettings,
+    output: Annotated[
+        str | None, output_option("Domain file.  [default: NAME.domain.json beside the table]")
+    ] = None,
+    overwrite: Overwrite = False,
+    json_only: Json = False,
+) -> None:
+    """Learn a domain once, under differential privacy: releases under it pay nothing for it, and all have the
+    same schema. Its cost counts like a release's.
+    """
+    from factored_mwem.cli import console
+    from factored_mwem.cli import jobs as job
+
+    chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
+    learnt, facts = job.learn(source_of(table), chosen)
+    fates = {name: (console.kind_in_words(learnt.domain[name]), *fate) for name, fate in learnt.fates.items()}
+    first = f"learnt for epsilon {learnt.spent_epsilon:.6g}: {console.piece(facts['domain'])}"
+    console.closing(facts, [first, *console.fates_text(fates)], as_json=json_only)
+
+
+@domain_app.command("schema")
+def domain_schema() -> None:
+    """Print the JSON Schema of a domain file."""
+    print(json.dumps(Domain.json_schema(), indent=1))
+
+
+@workload_app.command("schema")
+def workload_schema() -> None:
+    """Print the JSON Schema of a workload file."""
+    from factored_mwem.workload.workload import Workload
+
+    print(json.dumps(Workload.json_schema(), indent=1))
+
+
+def drafted(table: TableName, settings: ReleaseSettings) -> Domain:
+    """NOT PRIVATE: a domain that reads the data, marked as a draft."""
+    from factored_mwem.owner.draft import draft
+
+    return draft(table, **settings.reading)
+
+
+def draft_text(domain: Domain) -> str:
+    """The file of a draft, a field a line."""
+    facts = domain.to_dict()
+    fields = (json.dumps(field, ensure_ascii=False) for field in facts.pop("fields"))
+    rest = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in facts.items())
+    return "{\n" + rest + ' "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}\n"
+
+
+def warn(domain: Domain) -> None:
+    """Say on stderr what a draft is, and which columns look like identifiers."""
+    typer.echo(REVIEW, err=True)
+    for field in domain:
+        if field.description is not None:
+            typer.echo(f"Column {field.name!r}: {field.description}.", err=True)
