@@ -182,10 +182,6 @@ def _count(
     return counts
 
 
-def _rows_at_a_time(columns: int) -> int:
-    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, MAX_BLOCK_BYTES // (4 * max(1, columns))))
-
-
 def _count_by_rows(run: Run, block: Block, sizes: np.ndarray, tally: Tally, which: np.ndarray) -> None:
     wider = cover_of(sizes, tally.members, which, len(block.rows))
     if wider is None:
@@ -203,7 +199,8 @@ def _add_rows(run: Run, block: Block, sizes: np.ndarray, tally: Tally, which: np
         return
     used, members = _renumbered(tally.members, which, len(block.columns))
     block, sizes, tally = block.of(used), sizes[used], tally._replace(members=members)
-    for part in block.parts(_rows_at_a_time(len(used))):
+    rows = min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, MAX_BLOCK_BYTES // (4 * max(1, len(used)))))
+    for part in block.parts(rows):
         # it is given away, so that it is gone before the next is made
         run(partial(add_rows, part.codes(), sizes, tally), which)
 

@@ -57,9 +57,10 @@ def lake_table(label: str, schema: pa.Schema, files: Sequence[LakeFile]) -> Tabl
         for file, layout in zip(files, layouts, strict=True):
             gone, at = _deleted(snapshot, file, [numbers[place.path] for place in file.deletes]), 0
             for batch in snapshot.rows(layout, schema, columns, _parquet):
-                here = gone[(gone >= at) & (gone < at + batch.num_rows)] - at
+                kept = np.ones(batch.num_rows, dtype=bool)
+                kept[gone[(gone >= at) & (gone < at + batch.num_rows)] - at] = False
                 at += batch.num_rows
-                yield batch.filter(_but(here, batch.num_rows)) if len(here) else batch
+                yield batch if kept.all() else batch.filter(pa.array(kept))
 
     return Table(schema, False, read, origin=snapshot)
 
@@ -100,13 +101,6 @@ def _deleted(snapshot: FileSet, file: LakeFile, deletes: Sequence[int]) -> np.nd
             its = pc.equal(plain(batch.column(0)), file.address)
             gone.append(batch.column(1).filter(its).drop_null().to_numpy(zero_copy_only=False))
     return np.concatenate(gone)
-
-
-def _but(places: np.ndarray, rows: int) -> pa.Array:
-    """bool[row]: true but at these places."""
-    kept = np.ones(rows, dtype=bool)
-    kept[places] = False
-    return pa.array(kept)
 
 
 def _is_read_as(there: pa.DataType, ours: pa.DataType) -> bool:
