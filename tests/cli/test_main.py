@@ -598,7 +598,7 @@ def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
     unknown = fmwem("check t.csv --marginals 3").out
     assert "none is declared: which values there are is learnt" in unknown and "no row was read" in unknown
     assert fmwem("check t.csv --marginals 3 --json").facts["columns"]["age"] == "learnt"
-    assert "see `fmwem domain draft`" in fmwem("check t.csv --marginals 3 --delta 0").err
+    assert "write one with `fmwem domain draft`" in fmwem("check t.csv --marginals 3 --delta 0").err
 
 
 def test_a_domain_is_learnt_once_in_the_books_and_used_for_nothing(here: Path, fmwem: Fmwem) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.commands import CANARY, Fmwem
 
-from factored_mwem.pipeline import writing
+from factored_mwem.pipeline import publication
 
 
 def test_a_release_with_its_report(here: Path, fmwem: Fmwem) -> None:
@@ -69,7 +69,7 @@ def test_nothing_is_left_where_the_manifest_fails(
         assert (here / "t.synthetic.report.html").exists()  # the manifest is the last
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing, "write_text", fail)
+    monkeypatch.setattr(publication, "write_text", fail)
     failed = fmwem("release", "t.csv", "--marginals", 1, "--report", "--model", "t.fmwem")
     assert failed.code != 0
     assert sorted(os.listdir(here)) == ["t.csv", "t.domain.json"]

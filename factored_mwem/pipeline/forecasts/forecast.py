@@ -82,8 +82,6 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     """The forecast where no domain is declared, for a table of about `rows` rows."""
     policy, visible = scope.asked.policy, scope.visible
     budget = scope.asked.fitting_all
-    if not budget.delta:
-        raise InputError("no domain is declared and --delta is 0: see `fmwem domain draft`")
     names = [name for name in visible.schema.names if scope.columns is None or name in scope.columns]
     fields = [visible.schema.field(name) for name in names]
     kinds = {f.name: "learnt" if is_text(value_type(f.type)) else kind_of(f) for f in fields}
