@@ -50,6 +50,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         warm_up()
 
 
+@pytest.hookimpl
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The default suite does not import what it would deselect: Spark, Ibis and catalogs take seconds."""
+    default = config.option.markexpr == "not slow and not system"
+    return True if default and collection_path in (HERE / "slow", HERE / "system") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything below slow/ and system/ carries the folder's name as its mark."""
     for item in items:
