@@ -43,6 +43,7 @@ def library_version() -> str:
     return f"opendp {version('opendp')}"
 
 
+@functools.lru_cache(maxsize=256)
 def epsilon_of(rho: Fraction, delta: Fraction) -> float:
     """The epsilon that rho-zCDP implies at delta, rounded up (Canonne, Kamath, Steinke 2020, by OpenDP)."""
     if rho <= 0:
