@@ -21,6 +21,11 @@ parsed = cache(ast.parse)
 """Every rule reads every module."""
 
 
+@cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    return list(ast.walk(tree))
+
+
 OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
@@ -42,7 +47,7 @@ WHO_OPENS = {
 
 def mentions(tree: ast.AST, attribute: str) -> Iterator[ast.AST]:
     """Every mention of `.attribute`, called or not (a bound method may be kept), and of its name."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if attribute in (getattr(node, "attr", None), getattr(node, "value", None)):
             yield node
 
@@ -60,7 +65,7 @@ def one_door(modules: Sources) -> list[str]:
     wrong = []
     for name, text in modules.items():
         tree, owners = parsed(text), dict[int, str]()
-        sealing = {id(word) for n in ast.walk(tree) if _is_slots(n) for word in ast.walk(n)}
+        sealing = {id(word) for n in walked(tree) if _is_slots(n) for word in ast.walk(n)}
         for owner, function in functions(tree):
             owners |= {id(n): f"{name}.{owner}" for n in ast.walk(function)}
             if name.startswith("privacy.") and _seals(function):
@@ -238,7 +243,7 @@ def contents() -> set[str]:
         node
         for name, text in sources().items()
         if name.startswith("privacy.")
-        for node in ast.walk(parsed(text))
+        for node in walked(parsed(text))
         if isinstance(node, ast.ClassDef)
     }
     private = {node.name for node in classes if "Private" in map(ast.unparse, node.bases)}
@@ -249,7 +254,7 @@ def no_way_round(modules: Sources) -> list[str]:
     """Rows, exact answers, noise and the accountant's sums by any way but a session's verbs."""
     wrong = []
     for name, text in modules.items():
-        for node in ast.walk(parsed(text)):
+        for node in walked(parsed(text)):
             word = getattr(node, "attr", getattr(node, "id", getattr(node, "name", None)))
             elsewhere = word in WHO_SAYS and name not in WHO_SAYS[word].split()
             if elsewhere or (word in contents() and not name.startswith("privacy.")):
@@ -339,7 +344,7 @@ def no_seed(modules: Sources) -> list[str]:
     wrong = []
     for name, text in modules.items():
         inside = name.startswith("privacy")
-        for node in ast.walk(parsed(text)):
+        for node in walked(parsed(text)):
             if isinstance(node, ast.arg) and inside and re.search("seed|rng|random|generator", node.arg):
                 wrong.append(f"{name}:{node.lineno} takes {node.arg}")
             word = node.attr if isinstance(node, ast.Attribute) else ""
@@ -356,7 +361,7 @@ def log_is_quiet(modules: Sources) -> list[str]:
     """
     wrong = []
     for name, text in modules.items():
-        for node in ast.walk(parsed(text)):
+        for node in walked(parsed(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 of, verb = ast.unparse(node.func.value), node.func.attr
                 loud = (of == "log" and verb not in ("info", "debug")) or (
