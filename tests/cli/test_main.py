@@ -31,7 +31,8 @@ def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> Non
     names = {"output": "t.synthetic.parquet", "manifest": "t.synthetic.manifest.json", "model": "t.model"}
     names |= {"domain": "t.domain.json"}
     facts = done.facts
-    assert names.items() <= facts.items() and facts["spent_epsilon"] <= facts["epsilon"] == 5
+    assert names.items() <= facts.items() and "report" not in facts
+    assert facts["spent_epsilon"] <= facts["epsilon"] == 5
     for words in (
         *("promise ", "(5, 1e-09)-differential privacy", "expect ", "neighbours  add-remove", "budget "),
         *("next        fmwem report t.synthetic.manifest.json", "            fmwem sample t.model -n 1000"),

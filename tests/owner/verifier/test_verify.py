@@ -36,7 +36,6 @@ from support.marks import others_slow
 from factored_mwem import InputError, Policy, Verified, release, verify
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.cli import console
 from factored_mwem.errors import Ambiguous
 from factored_mwem.owner.verifier.comparison import ComparedDraw, losses, unfaithful
 from factored_mwem.owner.verifier.edits import based, edited
@@ -531,18 +530,6 @@ def test_what_killed_runs_left_is_removed(tmp_path: Path, monkeypatch: pytest.Mo
     verify(pa.table({"sex": ["Male", "Female"] * 10}), 1, domain=domain_of(("sex",)), pairs=1, seed=0)
     assert {path.name for path in tmp_path.iterdir()} == names - {left}
     assert all((tmp_path / name / "neighbour.csv").exists() for name in others)
-
-
-def test_the_help_says_where_copies_go(fmwem: Fmwem) -> None:
-    words = " ".join(fmwem("verify", "--help").out.split())
-    assert "Copies of the table go to a private folder in TMPDIR, removed at the end" in words
-    assert "a killed run leaves it, and the next one removes it" in words
-
-
-def test_the_text_says_why_neighbours_were_refused() -> None:
-    """A quote that is open is one reason of several."""
-    said = console.verified_text(Verified(10, 10, (), 3, 0, ()))
-    assert "as documented: a record's end is not clear" in said
 
 
 def test_the_command_says_that_it_is_not_private(tmp_path: Path, fmwem: Fmwem) -> None:
