@@ -754,7 +754,7 @@ def test_the_version_is_one_line(fmwem: Fmwem) -> None:
     assert done.code == 0 and re.fullmatch(r"fmwem \S+\n", done.out) and done.err == ""
 
 
-def test_the_guide_lists_its_topics_and_shows_one(fmwem: Fmwem) -> None:
+def test_the_guide_lists_its_topics_and_shows_one(here: Path, fmwem: Fmwem) -> None:
     listed = fmwem("guide")
     assert listed.code == 0
     assert [line.split()[0] for line in listed.out.splitlines()] == list(TOPICS)
