@@ -10,6 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # before numpy is loaded: the products here are small, and on a busy machine its threads wait for each other,
 # which took three times the CPU of a release
 
+import shutil
 import signal
 import sys
 import zlib
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import typer
 from hypothesis import settings
 from support.commands import DOMAIN, Fmwem, Run, as_before, write_table
 from support.fakes import FakeNoise
@@ -39,6 +41,10 @@ from factored_mwem.ledger.opening import create_ledger, open_ledger
 from factored_mwem.mechanisms import course
 
 HERE = Path(__file__).parent
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    # ledgers wait for the disk at every entry, which a tenth of the suite's time went into; it writes 100 MB
 settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("same")  # what fails here fails everywhere; scripts/fuzz looks for new examples
 
@@ -50,8 +56,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         warm_up()
 
 
+@pytest.hookimpl
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The default suite does not import what it would deselect: Spark, Ibis and catalogs take seconds."""
+    default = config.option.markexpr == "not slow and not system"
+    return True if default and collection_path in (HERE / "slow", HERE / "system") else None
+
+
+LONGEST = ("test_replay", "test_audit", "test_spark")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything below slow/ and system/ carries the folder's name as its mark."""
+    """Everything below slow/ and system/ carries the folder's name as its mark. What takes minutes begins
+    first: no worker ends alone.
+    """
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     for item in items:
         folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
         if folder in ("slow", "system"):
@@ -89,13 +108,22 @@ def made(people: pa.Table, people_domain: Domain) -> Release:
 # ---- the command line
 
 
+@pytest.fixture(scope="session")
+def parser() -> Any:
+    """The parser of the command line, which typer makes anew at every call, as a process makes one."""
+    return typer.main.get_command(cli.app)
+
+
 @pytest.fixture
-def fmwem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Fmwem]:
+def fmwem(
+    parser: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Fmwem]:
     """The command line in this process: `line` as a shell takes it, and more words as they are."""
 
     def run(line: Any = "", *more: Any, **environment: str) -> Run:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["fmwem", *shlex.split(line), *map(str, more)])
+            patch.setattr(cli, "app", parser)
             for name, value in environment.items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as ended:

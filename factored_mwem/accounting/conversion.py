@@ -36,6 +36,7 @@ def threshold_delta(*, scale: float, threshold: int, l0: int, linf: int) -> floa
     return min(1.0, l0 * tail * (1 + 1e-9) + 1e-300)
 
 
+@functools.cache
 def library_version() -> str:
     """Name and version of the library that draws the noise."""
     from importlib.metadata import version
@@ -43,6 +44,7 @@ def library_version() -> str:
     return f"opendp {version('opendp')}"
 
 
+@functools.lru_cache(maxsize=256)
 def epsilon_of(rho: Fraction, delta: Fraction) -> float:
     """The epsilon that rho-zCDP implies at delta, rounded up (Canonne, Kamath, Steinke 2020, by OpenDP)."""
     if rho <= 0:

@@ -154,9 +154,10 @@ def test_a_conversion_at_the_wrong_delta_is_noticed(monkeypatch: pytest.MonkeyPa
     wrong = epsilon_of(Fraction(1, 10), Fraction(1, 10**9))
     assert wrong < right * (1 - 1e-4)
     monkeypatch.setattr(conversion, "float_down", lambda value: float(value) * 1.5)
-    assert (
-        epsilon_of(Fraction(1, 10), Fraction(1, 10**9)) < wrong
-    )  # a delta rounded up gives too small an epsilon
+    epsilon_of.cache_clear()
+    # a delta rounded up gives too small an epsilon
+    assert epsilon_of(Fraction(1, 10), Fraction(1, 10**9)) < wrong
+    epsilon_of.cache_clear()
 
 
 def test_floats_round_to_the_safe_side() -> None:

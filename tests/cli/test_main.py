@@ -22,7 +22,7 @@ from factored_mwem.cli import console
 from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.documents.guide import TOPICS, page
-from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.errors import InputError, ResourceError, Stopped
 
 
 def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> None:
@@ -31,7 +31,8 @@ def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> Non
     names = {"output": "t.synthetic.parquet", "manifest": "t.synthetic.manifest.json", "model": "t.model"}
     names |= {"domain": "t.domain.json"}
     facts = done.facts
-    assert names.items() <= facts.items() and facts["spent_epsilon"] <= facts["epsilon"] == 5
+    assert names.items() <= facts.items() and "report" not in facts
+    assert facts["spent_epsilon"] <= facts["epsilon"] == 5
     for words in (
         *("promise ", "(5, 1e-09)-differential privacy", "expect ", "neighbours  add-remove", "budget "),
         *("next        fmwem report t.synthetic.manifest.json", "            fmwem sample t.model -n 1000"),
@@ -647,8 +648,15 @@ def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pyte
     assert "lower --marginals to 2 or use --columns" in done.err
 
 
-def test_what_takes_minutes_is_said_beforehand(here: Path, fmwem: Fmwem) -> None:
-    """By `check` and by a release, whose rows are not there to be read; --quiet says nothing."""
+def test_what_takes_minutes_is_said_beforehand(
+    here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `check` and by a release that has not begun; --quiet says nothing."""
+
+    def begins(*_: Any) -> None:
+        raise Stopped(143)
+
+    monkeypatch.setattr(job, "publish", begins)
     names = [f"c{i}" for i in range(24)]
     (here / "wide.csv").write_text(",".join(names) + "\n")
     (here / "wide.domain.json").write_text(json.dumps({name: 3 + i % 8 for i, name in enumerate(names)}))
@@ -656,8 +664,9 @@ def test_what_takes_minutes_is_said_beforehand(here: Path, fmwem: Fmwem) -> None
     assert said in fmwem("check wide.csv --marginals 5").out
     assert "candidate marginals: where" not in fmwem("check wide.csv --marginals 3").out
     done = fmwem("release wide.csv --marginals 5 --rows 10")
-    assert said in done.err and "--marginals 3 takes few" in done.err
-    assert said not in fmwem("release wide.csv --marginals 5 --rows 10 --overwrite --quiet").err
+    assert done.code == 143 and said in done.err and "--marginals 3 takes few" in done.err
+    quiet = fmwem("release wide.csv --marginals 5 --rows 10 --quiet")
+    assert quiet.code == 143 and said not in quiet.err
 
 
 def test_a_log_hears_of_a_long_run_each_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -754,7 +763,7 @@ def test_the_version_is_one_line(fmwem: Fmwem) -> None:
     assert done.code == 0 and re.fullmatch(r"fmwem \S+\n", done.out) and done.err == ""
 
 
-def test_the_guide_lists_its_topics_and_shows_one(fmwem: Fmwem) -> None:
+def test_the_guide_lists_its_topics_and_shows_one(here: Path, fmwem: Fmwem) -> None:
     listed = fmwem("guide")
     assert listed.code == 0
     assert [line.split()[0] for line in listed.out.splitlines()] == list(TOPICS)

@@ -43,16 +43,6 @@ def test_a_quantile_tells_no_error(fmwem: Fmwem) -> None:
     assert facts["unit"].endswith("exchanged for another")
 
 
-def test_the_cost_is_in_the_books_and_paid_once(fmwem: Fmwem) -> None:
-    fmwem("ledger init books")
-    fmwem("ledger add books --dataset adult --epsilon 1.5 --delta 1e-9")
-    line = f"{AGE} --what median --ledger books --dataset adult --run-id"
-    first, again = fmwem(f"{line} one"), fmwem(f"{line} one")
-    assert first.code == 0 and again.facts == {**first.facts, "reused": True}
-    more = fmwem(f"{line} two")
-    assert more.code == 3 and not more.out.startswith('{"what"')
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -34,11 +34,6 @@ def test_a_page_says_what_it_takes_to_make_it_again(here: Path, fmwem: Fmwem) ->
     assert words not in (here / "again.html").read_text()
 
 
-def test_no_report_unless_asked_for(here: Path, fmwem: Fmwem) -> None:
-    done = fmwem("release", "t.csv", "--marginals", 1)
-    assert "report" not in done.facts and not list(here.glob("*.html"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["t.parquet", "rows/"])
 def test_a_run_again_keeps_its_page(kind: str, here: Path, fmwem: Fmwem, command_books: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from support.pages import HOSTILE, MOST_BYTES, PEOPLE, SIDE, check_page, people
 
 from factored_mwem import InputError, Manifest, Release, Workload, release, report
-from factored_mwem.documents.material import Material, material_at
+from factored_mwem.documents.material import material_at
 from factored_mwem.documents.page import figure, plain
 from factored_mwem.documents.public_page import public_page
 from factored_mwem.documents.report import page_of
@@ -321,13 +321,6 @@ def test_what_is_expected_comes_from_replicates(made: Release) -> None:
         rows.append([float(row[2]) for row in page.rows if row[0] in ("single columns", "pairs of columns")])
         assert page_of(loud, loud.manifest) == page_of(loud, loud.manifest)
     assert all(quiet < loud for quiet, loud in zip(*rows, strict=True)) and len(rows[0]) == 2
-
-
-def test_many_columns_are_numbered_in_the_picture() -> None:
-    made = wide()
-    material = Material(made.manifest, made.domain, made, None)
-    page = check_page(public_page(material))
-    assert "column 99" in page.words
 
 
 def test_what_no_manifest_says_is_refused(made: Release, tmp_path: Path) -> None:

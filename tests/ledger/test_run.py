@@ -573,15 +573,3 @@ def test_a_failure_of_the_books_does_not_hide_the_failure(
     with pytest.raises(FmwemError):
         go(anywhere, epsilon=0.5)
     go(anywhere)
-
-
-def test_a_program_that_listens_hears_of_the_entry_and_of_what_was_resumed(
-    anywhere: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    """All lines: tests/pipeline/test_log.py."""
-    caplog.set_level("INFO", logger="factored_mwem")
-    before = died(anywhere, "after fit", 1)
-    go(anywhere)
-    told = [record.getMessage() for record in caplog.records if record.module == "run"]
-    assert told[0] == "entered as release 1 of dataset 't' in the ledger"
-    assert told[-1] == f"resumed: {len(before.calls)} draws came from the journal of an earlier attempt"

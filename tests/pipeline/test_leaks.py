@@ -168,7 +168,9 @@ def watch(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
+    parser: Any,
 ) -> Iterator[Watch]:
+    monkeypatch.setattr(cli, "app", parser)
     with caplog.at_level(logging.DEBUG):
         yield Watch(tmp_path, monkeypatch, capfd, caplog)
 

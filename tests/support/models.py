@@ -6,14 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.fakes import callable_part
 from support.naive import Variable
 
 from factored_mwem.domain.levels import Levels, View
-from factored_mwem.kernels import tree
 from factored_mwem.model.forest import Component
-
-calibrate, shift = callable_part(tree.calibrate), callable_part(tree.shift)
 
 TOLERANCE = 1e-10
 

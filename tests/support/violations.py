@@ -18,16 +18,6 @@ one_draw | privacy.other.smooth | def measure_smooth(session, sealed, what, nois
     charge = Charge('measure', kind, subject, noise.multiplier, beta, delta)
     contents = session._unseal(sealed, charge)
     return session.noise.spread(contents.value(what), 1.0, scale=noise.multiplier / 2)
-at_home | mechanisms.mwem | from numba import njit
-at_home | pipeline.release | import opendp.prelude as dp
-at_home | privacy.noise | import random
-at_home | privacy.session | from secrets import randbits
-at_home | pipeline.release | from factored_mwem.owner.evaluation.evaluate import evaluate
-at_home | pipeline.release | def f(): from factored_mwem.owner import draft
-at_home | documents.report | from factored_mwem.owner.page import private_page
-at_home | documents.columns | from factored_mwem.owner.evaluation.readings import read_columns
-at_home | pipeline.saving.model_file | import pickle
-at_home | privacy.session | import logging
 log_is_quiet | ledger.run | log.warning('spent')
 log_is_quiet | pipeline.release | logging.basicConfig(level=10)
 log_is_quiet | ledger.run | log.addHandler(logging.StreamHandler())
@@ -136,7 +126,6 @@ no_seed | privacy.noise | def add(values, *, seed=None): ...
 no_seed | privacy.discover | x = np.random.default_rng(0)
 no_seed | mechanisms.mwem | x = np.random.random(3)
 no_seed | model.sampling | rng = np.random.default_rng()
-at_home | privacy.session | from factored_mwem.privacy.other.edges import Edges
 one_door | privacy.counts | class PrivateRows(Sealed):
     def first(self) -> PrivateRows:
         return self._contents

@@ -109,68 +109,6 @@ def test_every_kernel_of_counting_is_compiled_once() -> None:
     assert printed(*PYTHON, COUNTING).split() == ["1", "1", "1"]
 
 
-KERNELS = """
-import numpy as np
-from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.domain.domain import Domain
-from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
-from factored_mwem.mechanisms.limits import Machine, limits_of
-from factored_mwem.mechanisms.plan import Plan
-from factored_mwem.mechanisms.registry import mechanism
-from factored_mwem.request.policy import Policy
-from factored_mwem.privacy.counts import PrivateRows
-from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.session import Session
-from factored_mwem.request.request import Request
-from factored_mwem.workload.workload import Workload
-
-rng = np.random.default_rng(0)
-mwem = {"engine": "mwem", "delta": 0.0}
-public = {**mwem, "neighbours": "replace"}
-# the tree gets a budget at which noise drowns no pair: otherwise some of its kernels are never called
-tree_of_rounds = {"rounds": 12, "delta": 0.0, "epsilon": 1000.0}
-for shape, choices in (((2,) * 16, mwem), ((3, 1, 300), public), ((3, 1, 300), tree_of_rounds)):
-    domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)})
-    codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
-    policy = Policy.of(**choices)
-    request = Request(private=None, workload=Workload.marginals(2), promise=policy, declared=domain,
-        columns=None, rows=None, sample_seed=None)
-    candidates = request.workload.candidates(domain)
-    limits = limits_of(candidates, policy, Machine(1e12, 0.0)) if policy.engine == "tree" else None
-    noise, rows = OpenDPNoise(request.budget.composition), PrivateRows.coded(codes, domain)
-    session = Session(Accountant(request.budget), policy.unit, noise, _rows=rows)
-    plan = Plan(request, domain, None, candidates, limits=limits)
-    mechanism(policy.engine)(session, plan, lambda _: None)
-everything = {}
-for module in (counting, dense, graph, joint, scoring, tree):
-    everything |= vars(module)
-for name, kernel in everything.items():
-    if hasattr(kernel, "signatures"):
-        print(name, len(kernel.signatures))
-"""
-
-
-def test_every_kernel_has_one_signature() -> None:
-    """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In
-    a process of its own, because the tests above call kernels as they like.
-    """
-    output = printed(*PYTHON, KERNELS).split()
-    found = dict(zip(output[::2], map(int, output[1::2]), strict=True))
-    # A kernel inside another may be compiled for slices as well; what Python calls may not.
-    called = {
-        "marginal_into",
-        "replay",
-        "distances",
-        "joined_cells",
-        "rebuild",
-        "descend",
-        "fill_conditionals",
-        "choose_meeting_cliques",
-    }
-    called |= {"joint_marginals", "add_bits", "add_rows", "complete"}
-    assert {name: found[name] for name in called} == dict.fromkeys(called, 1)
-
-
 REFINEMENT = """
 import numpy as np
 from factored_mwem.kernels import rows

@@ -5,6 +5,7 @@ to publish. Of a release it says more: see `manifest`.
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Iterable
 from dataclasses import asdict
 from fractions import Fraction
@@ -235,6 +236,7 @@ def versions() -> str:
     return f"{tool_version()}, {library_version()}"
 
 
+@functools.cache
 def tool_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
