@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from common.tables import find
 
 from bench.peers import ORDER, Task
 
@@ -118,10 +117,3 @@ def prepare(name: str, folder: Path) -> Case:
     pyarrow.csv.write_csv(table.select(list(sizes)), written)
     written.with_suffix(".domain.json").write_text(json.dumps(sizes), encoding="utf-8")
     return Case(name, written, sizes, read_codes(written, sizes))
-
-
-def find(name: str) -> Path:
-    """The table of that name in FMWEM_DATASETS; SystemExit where there is none."""
-    found = sorted((Path(os.environ.get("FMWEM_DATASETS", ".")) / name).glob("*.csv*"))
-    where = "in FMWEM_DATASETS; name that folder, or give the path of a CSV of codes"
-    return found[0] if found else sys.exit(f"no {name}/*.csv {where}")

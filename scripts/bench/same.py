@@ -40,8 +40,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
+from common.runner import parse
 
-from bench.runner import parse
 from bench.same_fixed import FIXED, PACKAGE, Stop, fix_package, fix_tokens
 from bench.same_tables import CONFIGURATIONS, FRAMES, write_inputs
 

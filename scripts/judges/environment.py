@@ -42,7 +42,12 @@ class Environment:
     parts: tuple[str, ...] = ()
     """Further keys of its answer, which go to the file alone."""
 
+    ours: bool = False
+    """Whether it runs in the Python that runs this, and needs no environment."""
+
     def python(self, folder: Path) -> Path:
+        if self.ours:
+            return Path(sys.executable)
         inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
         return (folder / self.name).joinpath(*inside)
 
@@ -50,6 +55,8 @@ class Environment:
         """Make the environment in `folder` with the Python `base`, unless it is there; NotRun where that
         fails.
         """
+        if self.ours:
+            return
         home, wanted = folder / self.name, {"packages": list(self.packages)}
         if (home / MADE).is_file() and json.loads((home / MADE).read_text(encoding="utf-8")) == wanted:
             return
@@ -65,13 +72,13 @@ class Environment:
 
     def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
         """The runner's answer; NotRun where it fails, says something else, or takes over `limit` seconds."""
-        found = answer(self.python(folder), self.runner, task, limit=limit)
+        found = _answer(self.python(folder), self.runner, task, limit=limit)
         if not set(self.figures) <= set(found):
             raise NotRun(f"figures missing in its answer: {found}")
         return found
 
 
-def answer(*command: object, limit: float | None = None) -> dict[str, Any]:
+def _answer(*command: object, limit: float | None = None) -> dict[str, Any]:
     """The JSON object in the last line that a runner prints."""
     said = _call(*command, limit=limit).strip()
     try:
@@ -112,7 +119,9 @@ CENSUS = {"k_marginal": "SDNist k-marginal", "pmse": "SDNist pMSE"}
 TWO_SAMPLE = {"two_sample_auc": "two-sample AUC"}
 SDMETRICS = ("sdmetrics==0.32.0", "copulas==0.14.1", *SCIKIT)
 LEARNERS = RUNNERS / "learners.py"
+ERRORS = {"e3": "3-way error", "e2": "2-way error", "e1": "1-way error", "exact": "exact 1-way error"}
 JUDGES = (
+    Environment("marginals", (), RUNNERS / "marginals.py", ERRORS, of_codec="training", ours=True),
     Environment("sdmetrics", SDMETRICS, RUNNERS / "quality.py", REPORTS, parts=OF_REPORTS),
     # its wheel pins numpy, pandas and scikit-learn itself
     Environment("sdnist", ("sdnist==2.4",), RUNNERS / "census.py", CENSUS, of_codec="training"),

@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import pytest
+from bench import tables
 from bench.coverage import rows_as_people, summed_up
-from bench.runner import Benchmark, Options, Row, parse
+from common.runner import Benchmark, Options, Row, parse
 from support.benches import ROOT, ROWS, SIZES, bench, codes, runs, write
 
 pytestmark = pytest.mark.system
@@ -134,3 +135,17 @@ def test_same_sees_what_a_copy_does_otherwise(tmp_path: Path) -> None:
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:4000]))
     done = bench(*told)
     assert done.returncode == 1 and "DIFFERENT: 2.stdout" in done.stdout, done.stdout + done.stderr
+
+
+def test_raw_columns_become_codes() -> None:
+    """Numbers in their order after words, a constant with two codes, as many amounts in every bin."""
+    few, size = tables.listed(pd.Series(["10", "9", "N", "9"]))
+    assert (few.tolist(), size) == ([2, 1, 0, 1], 3)
+    assert tables.listed(pd.Series(["1", "1"]))[1] == 2
+    codes, size = tables.money(np.array([0, 0, *range(1, 81)]))
+    assert size == 9 and np.bincount(codes).tolist() == [2, *[10] * 8]
+
+
+def test_a_missing_raw_file_is_named(tmp_path: Path) -> None:
+    done = bench("tables", "--raw", tmp_path, "-o", tmp_path)
+    assert done.returncode != 0 and "census-income.data" in done.stderr and "Traceback" not in done.stderr
