@@ -226,5 +226,5 @@ def test_our_own_judge_needs_no_environment_and_sees_a_release_and_its_label(
     e1, e3 = (rows.groupby("rows")[name].mean() for name in ("e1", "e3"))
     assert e1["columns shuffled"] == e3["learnt: encode, decode"] == 0 < e3["columns shuffled"]
     for way in ("learnt", "learnt, label"):
-        noisy, exact = rows[rows["rows"] == way].sort_values("epsilon")["e3"]
+        noisy, exact = rows[rows["rows"] == way].groupby("epsilon")["e3"].mean()
         assert exact < 0.1 and noisy > exact
