@@ -8,7 +8,7 @@ A hold-out, drawn by chance, is kept from every release. Judged are releases wit
 budget (with --label also one that is asked for what there is about --target), drafted from the table and
 taken as it is, and declared (--domain, or NAME.declared.json beside NAME.csv); each domain alone, which
 encodes and decodes real rows without noise; MST from dpmm; the hold-out itself; and the columns shuffled.
-`marginals` (see its runner) compares marginals by values, and needs no download. Each other judge and peer
+`marginals` is `fmwem evaluate`, and needs no download. Each other judge and peer
 has a virtual environment with pinned versions, made by pip at first use in the folder --environments by
 --python (some judges need 3.11); what can't be installed, or fails, is named in the output with the reason.
 --target is the label to learn, the rarer of two values, or COLUMN=VALUE; --categories are numbers that are

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from factored_mwem import evaluate
+from judges.runners import frames
+
 RUNNERS = Path(__file__).parent / "runners"
 MADE = "judges.json"
 """Written into an environment when it is complete; names what was installed."""
@@ -42,12 +45,7 @@ class Environment:
     parts: tuple[str, ...] = ()
     """Further keys of its answer, which go to the file alone."""
 
-    ours: bool = False
-    """Whether it runs in the Python that runs this, and needs no environment."""
-
     def python(self, folder: Path) -> Path:
-        if self.ours:
-            return Path(sys.executable)
         inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
         return (folder / self.name).joinpath(*inside)
 
@@ -55,8 +53,6 @@ class Environment:
         """Make the environment in `folder` with the Python `base`, unless it is there; NotRun where that
         fails.
         """
-        if self.ours:
-            return
         home, wanted = folder / self.name, {"packages": list(self.packages)}
         if (home / MADE).is_file() and json.loads((home / MADE).read_text(encoding="utf-8")) == wanted:
             return
@@ -76,6 +72,22 @@ class Environment:
         if not set(self.figures) <= set(found):
             raise NotRun(f"figures missing in its answer: {found}")
         return found
+
+
+class Marginals(Environment):
+    """`factored_mwem.evaluate`, which runs here: L1 distances of marginals, 0 to 2, over bins that the real
+    rows alone decide, and of single columns on exact values.
+    """
+
+    def make(self, folder: Path, base: str = sys.executable) -> None:
+        """Nothing is installed for it."""
+
+    def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
+        about = json.loads(task.read_text(encoding="utf-8"))
+        sides = (frames.read(about[role], about["missing"]) for role in ("real", "rows"))
+        errors = evaluate(*(side.mask(side == "", None) for side in sides), min(3, len(about["kinds"])))
+        exact = sum(column.distance for column in errors.columns) / len(errors.columns)
+        return {"exact": exact, **{f"e{k}": mean for k, (mean, _) in errors.by_order.items()}}
 
 
 def _answer(*command: object, limit: float | None = None) -> dict[str, Any]:
@@ -121,7 +133,7 @@ SDMETRICS = ("sdmetrics==0.32.0", "copulas==0.14.1", *SCIKIT)
 LEARNERS = RUNNERS / "learners.py"
 ERRORS = {"e3": "3-way error", "e2": "2-way error", "e1": "1-way error", "exact": "exact 1-way error"}
 JUDGES = (
-    Environment("marginals", (), RUNNERS / "marginals.py", ERRORS, of_codec="training", ours=True),
+    Marginals("marginals", (), RUNNERS, ERRORS, of_codec="training"),
     Environment("sdmetrics", SDMETRICS, RUNNERS / "quality.py", REPORTS, parts=OF_REPORTS),
     # its wheel pins numpy, pandas and scikit-learn itself
     Environment("sdnist", ("sdnist==2.4",), RUNNERS / "census.py", CENSUS, of_codec="training"),

@@ -17,9 +17,6 @@ from judges.command import main
 from judges.environment import Environment, NotRun
 from judges.runners import frames
 
-sys.path.append(str(Path(frames.__file__).parent))  # a runner is a script beside the others
-from judges.runners.marginals import BINS, Column, errors
-
 pytestmark = pytest.mark.system
 
 COUNTS = """
@@ -170,45 +167,6 @@ def test_an_unknown_judge_is_refused_and_the_folder_runs_as_a_command(table: Pat
     command_line = [sys.executable, str(Path(__file__).parents[2] / "scripts" / "judges"), "--help"]
     done = subprocess.run(command_line, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "--environments" in done.stdout, done.stderr
-
-
-# ---- our own judge
-
-
-def texts(*values: object) -> pd.Series:
-    """As they are read, missing words empty."""
-    return pd.Series(["" if value in ("N", None) else str(value) for value in values])
-
-
-def test_errors_are_those_counted_by_hand() -> None:
-    """One of four rows differs in `a`, none in `b`, two in the pair; what is missing is one value."""
-    real = pd.DataFrame({"a": texts(1, 1, 2, "N"), "b": texts("x", "y", "x", "y")})
-    rows = pd.DataFrame({"a": texts(1.0, 2.0, 2.0, None), "b": texts("y", "x", "y", "x")})
-    kinds = dict.fromkeys("ab", "category")
-    assert errors(real, rows, kinds) == {"e1": 0.25, "e2": 1.0, "exact": 0.25}
-
-
-def test_the_real_table_itself_has_no_error_and_shuffled_columns_none_in_themselves() -> None:
-    rng = np.random.default_rng(0)
-    units = rng.normal(size=500)
-    real = pd.DataFrame({"a": texts(*units), "b": texts(*np.round(units, 1)), "c": texts(*(units > 0))})
-    kinds = {"a": "number", "b": "number", "c": "category"}
-    assert set(errors(real, real, kinds).values()) == {0.0}
-    shuffled = errors(real, real.apply(rng.permutation), kinds)
-    assert shuffled["e1"] == shuffled["exact"] == 0.0 < 0.5 < shuffled["e2"] < shuffled["e3"]
-
-
-def test_numbers_fall_into_bins_of_equal_mass_and_texts_beside_them() -> None:
-    many = Column(texts(*range(1000), "what"), "number")
-    counts = np.bincount(many.codes(texts(*np.arange(1000.0))))
-    assert len(counts) == BINS and np.all(np.abs(counts - 1000 // BINS) <= 1)
-    assert many.codes(texts(-5.0, 5000.0)).tolist() == [0, BINS - 1]  # beyond the ends: the end bins
-    assert many.codes(texts("what", "other")).tolist() == [BINS, BINS + 1]
-    assert many.codes(texts(1.0001, 3.0)).tolist() == many.codes(texts("1.00", "3")).tolist()
-    few = Column(texts(*[1, 2, 4] * 50), "category")
-    assert few.codes(texts(1, 2, 4, 3, "x", "1.0")).tolist() == [1, 2, 3, 4, 4, 1]  # 3 and x are new
-    days = Column(texts(*(f"2020-01-{day:02d}" for day in range(1, 31))), "date")
-    assert days.exact(texts(*(f"2020-01-{day:02d}T00:00:00" for day in range(1, 31)))) == 0.0
 
 
 def test_our_own_judge_needs_no_environment_and_sees_a_release_and_its_label(
