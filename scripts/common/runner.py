@@ -46,7 +46,7 @@ def parse(options: type[Any], doc: str | None, name: str, arguments: Sequence[st
     parser = argparse.ArgumentParser(
         name, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    types, size = typing.get_type_hints(options, include_extras=True), parser.add_mutually_exclusive_group()
+    types = typing.get_type_hints(options, include_extras=True)
     for each in fields(options):
         kind, default = types[each.name], each.default
         words = typing.get_args(kind)[1:] if typing.get_origin(kind) is Annotated else ()
@@ -72,10 +72,11 @@ def parse(options: type[Any], doc: str | None, name: str, arguments: Sequence[st
             parser.add_argument(each.name, **given)
         else:
             flag = f"--{each.name.replace('_', '-')}"
-            group = size if each.name in ("quick", "full") else parser
-            group.add_argument(flag, *ALSO.get(each.name, []), required=default is MISSING, **given)
+            parser.add_argument(flag, *ALSO.get(each.name, []), required=default is MISSING, **given)
     apart = (text.split(",") if set(text) <= set("0123456789.e,") else [text] for text in arguments)
     found = vars(parser.parse_args([*itertools.chain(*apart)]))
+    if found.get("quick") and found.get("full"):
+        parser.error("--quick and --full exclude each other")
     return options(**{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})
 
 

@@ -33,7 +33,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from factored_mwem import FmwemError, InputError
 from replay import page
-from replay.drawing import panels, save
+from replay.drawing import save
 from replay.figure import OPEN, Claim, Row, judge, told
 
 What = Literal[
@@ -121,17 +121,16 @@ def section(name: str, store: Store, lacking: str, folder: Path) -> page.Section
     if lacking:
         claim = Claim("what the paper claims here", OPEN, lacking)
         return shown._replace(effort=lacking, claims=[claim])
-    finished, whole = store.finished(), folder / f"{name}.png"
+    finished = store.finished()
     rows = [row for entry in finished for row in entry["rows"]]
     cells = [{k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     table = pd.DataFrame(cells, dtype=object).assign(private="no")
     table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\r\n")
-    if hasattr(figure, "plot"):
-        save(figure.plot(rows), whole)
+    panels = save(figure.plot(rows), folder / f"{name}.png") if hasattr(figure, "plot") else []
     seconds = float(sum(entry["seconds"] for entry in finished))
     return shown._replace(
         effort=f"{seconds:.1f} s of computing in {len(finished)} cases",
-        images=[panel.read_bytes() for panel in panels(whole)],
+        images=[panel.read_bytes() for panel in panels],
         claims=judge(figure, rows),
         tables=figure.tables(rows) if hasattr(figure, "tables") else (),
     )
