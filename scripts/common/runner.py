@@ -18,7 +18,6 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import MISSING, dataclass, fields
-from importlib import import_module
 from pathlib import Path
 from string import Formatter
 from tempfile import TemporaryDirectory
@@ -138,26 +137,31 @@ class Benchmark:
                 yield row
 
     def table(self, rows: Iterable[Row]) -> Iterator[str]:
-        """A line for each kind of run, in the order in which the first of each came."""
-        names = self.key.split()
-        kinds: dict[tuple[Any, ...], list[Row]] = {}
-        for row in rows:
-            kinds.setdefault(self.kind(row), []).append(row)
-        titles, specs = zip(*(column.split(" = ") for column in self.columns.split(" | ")), strict=True)
-        yield f"| {' | '.join([*names, *titles])} |"
-        yield "|---" * (len(names) + len(titles)) + "|"
-        firsts: dict[tuple[Any, ...], list[Row]] = {}
-        for kind, runs in kinds.items():
-            firsts.setdefault(kind[:-1], runs)
-            base = firsts[kind[:-1]] if self.base is None else kinds.get((*kind[:-1], self.base), [])
-            good = [run for run in runs if run.get("status", "ok") == "ok"]
-            of = f" ({len(good)} of {len(runs)} runs)" if 0 < len(good) < len(runs) else ""
-            start = f"| {' | '.join(_plain(part) for part in kind)}{of} |"
-            if good:
-                figures = Figures(good, base)
-                yield f"{start} {' | '.join(spec.format_map(figures) for spec in specs)} |"
-            else:
-                yield f"{start} {runs[0]['status']} |{' |' * (len(specs) - 1)}"
+        titles, lines = tabulated(rows, self.key, self.columns, self.base)
+        yield from markdown(lines, " | ".join(titles)).splitlines()
+
+
+def tabulated(
+    rows: Iterable[Row], key: str, columns: str, base: str | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """(titles, lines of cells): a line for each kind of run, in the order in which the first of each came.
+    See Benchmark for the rest.
+    """
+    names, kinds = key.split(), dict[tuple[Any, ...], list[Row]]()
+    for row in rows:
+        kinds.setdefault(tuple(row.get(name, "") for name in names), []).append(row)
+    titles, specs = zip(*(column.split(" = ") for column in columns.split(" | ")), strict=True)
+    firsts, lines = dict[tuple[Any, ...], list[Row]](), list[list[str]]()
+    for kind, runs in kinds.items():
+        firsts.setdefault(kind[:-1], runs)
+        beside = firsts[kind[:-1]] if base is None else kinds.get((*kind[:-1], base), [])
+        good = [run for run in runs if run.get("status", "ok") == "ok"]
+        *start, last = (_plain(part) for part in kind)
+        of = f" ({len(good)} of {len(runs)} runs)" if 0 < len(good) < len(runs) else ""
+        figures = Figures(good, beside)
+        shown = [spec.format_map(figures) for spec in specs] if good else [runs[0]["status"]]
+        lines.append([*start, f"{last}{of}", *shown, *[""] * (len(specs) - len(shown))])
+    return [*names, *titles], lines
 
 
 class Figures(dict[str, "Figure"]):
@@ -221,7 +225,8 @@ def printed(head: str, results: Iterable[T], cells: Callable[[T], Sequence[objec
 def markdown(rows: Iterable[Sequence[object]], head: str = "") -> str:
     """Lines of a table, below titles that are joined by " | "."""
     titles = [head.split(" | "), ["---"] * len(head.split(" | "))] if head else []
-    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in (*titles, *rows))
+    lines = ("".join(f"| {cell} " if cell != "" else "| " for cell in cells) for cells in (*titles, *rows))
+    return "\n".join(f"{line}|" for line in lines)
 
 
 def earlier(paths: Iterable[Path]) -> Iterator[Row]:
@@ -235,11 +240,3 @@ def earlier(paths: Iterable[Path]) -> Iterator[Row]:
 
 def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def need_sklearn(why: str) -> None:
-    """SystemExit before anything has run, where it is missing."""
-    try:
-        import_module("sklearn")
-    except ModuleNotFoundError:
-        sys.exit(f"{why} needs scikit-learn; pip install scikit-learn")
