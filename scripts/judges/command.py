@@ -170,6 +170,11 @@ def main(
     known = sorted(environment.name for environment in (*judges, *peers))
     for name in {*(options.judges or ()), *(options.peers or ())}.difference(known):
         sys.exit(f"no judge or peer is called {name!r}; there are {', '.join(known)}")
+    if options.label and options.target is None:
+        sys.exit("--label: name the label with --target")
+    with TemporaryDirectory() as folder:  # what is wrong with a table is said before anything is installed
+        for table in options.table:
+            prepare(options, table, Path(folder), QUICK_ROWS)
     court = Court(options, judges, peers)
     titles = [figure for judge in court.judges for figure in judge.figures.items()]
     columns = " | ".join(["runs = {runs}", *(f"{name} = {{{key}:.4f~}}" for key, name in titles)])

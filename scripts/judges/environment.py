@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from factored_mwem import evaluate
+from factored_mwem import FmwemError, evaluate
 from judges.runners import frames
 
 RUNNERS = Path(__file__).parent / "runners"
@@ -85,7 +85,10 @@ class Marginals(Environment):
     def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
         about = json.loads(task.read_text(encoding="utf-8"))
         sides = (frames.read(about[role], about["missing"]) for role in ("real", "rows"))
-        errors = evaluate(*(side.mask(side == "", None) for side in sides), min(3, len(about["kinds"])))
+        try:
+            errors = evaluate(*(side.mask(side == "", None) for side in sides), min(3, len(about["kinds"])))
+        except FmwemError as why:
+            raise NotRun(str(why)) from None
         exact = sum(column.distance for column in errors.columns) / len(errors.columns)
         return {"exact": exact, **{f"e{k}": mean for k, (mean, _) in errors.by_order.items()}}
 

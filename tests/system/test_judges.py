@@ -164,6 +164,10 @@ def test_words_in_a_column_of_numbers_become_a_column_of_their_own() -> None:
 def test_an_unknown_judge_is_refused_and_the_folder_runs_as_a_command(table: Path) -> None:
     with pytest.raises(SystemExit, match="solomon"):
         main(["--table", str(table), "--judges", "solomon", "--environments", str(table.parent)])
+    for wrong, words in ((["--target", "sexes"], "no column 'sexes'"), (["--label"], "with --target")):
+        with pytest.raises(SystemExit, match=words):
+            main(["--table", str(table), *wrong, "--environments", str(table.parent / "none")])
+    assert not (table.parent / "none").exists()
     command_line = [sys.executable, str(Path(__file__).parents[2] / "scripts" / "judges"), "--help"]
     done = subprocess.run(command_line, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "--environments" in done.stdout, done.stderr
