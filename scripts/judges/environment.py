@@ -76,7 +76,7 @@ class Environment:
 
 class Marginals(Environment):
     """`factored_mwem.evaluate`, which runs here: L1 distances of marginals, 0 to 2, over bins that the real
-    rows alone decide, and of single columns on exact values.
+    rows alone decide, and of single columns on exact values, where these repeat.
     """
 
     def make(self, folder: Path, base: str = sys.executable) -> None:
@@ -89,8 +89,9 @@ class Marginals(Environment):
             errors = evaluate(*(side.mask(side == "", None) for side in sides), min(3, len(about["kinds"])))
         except FmwemError as why:
             raise NotRun(str(why)) from None
-        exact = sum(column.distance for column in errors.columns) / len(errors.columns)
-        return {"exact": exact, **{f"e{k}": mean for k, (mean, _) in errors.by_order.items()}}
+        exact = [column.distance for column in errors.columns if column.distance is not None]
+        means = {f"e{k}": mean for k, (mean, _) in errors.by_order.items()}
+        return {**means, "exact": sum(exact) / len(exact) if exact else None}
 
 
 def _answer(*command: object, limit: float | None = None) -> dict[str, Any]:
