@@ -69,20 +69,14 @@ class Exact:
     def domain(self) -> Domain:
         return Domain.from_dict({f"a{i}": size for i, size in enumerate(self.shape)})
 
-    @property
-    def rows(self) -> Exact:
-        """What exact answers are counted on."""
-        return self
-
     def column(self, position: int) -> np.ndarray:
         return self.codes[position]
 
     def marginal(self, positions: Sequence[int]) -> np.ndarray:
         """int64[cells]: the counts over these attributes; over none, the number of rows."""
-        sizes = [self.shape[p] for p in positions]
-        cell = np.zeros(self.total, dtype=np.int64)
-        for position, size in zip(positions, sizes, strict=True):
-            cell = cell * size + self.codes[position]
+        sizes = tuple(self.shape[p] for p in positions)
+        columns = tuple(np.asarray(self.codes[p], dtype=np.int64) for p in positions)
+        cell = np.ravel_multi_index(columns, sizes) if sizes else np.zeros(self.total, dtype=np.int64)
         return np.bincount(cell, minlength=math.prod(sizes)).astype(np.int64)
 
     def histogram(self) -> np.ndarray:
