@@ -11,7 +11,6 @@ Exit code 1 where one person's rows moved something by more than was charged, or
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from common.runner import parse, printed
+from common.runner import parse, printed, refuse
 
 from audit.bulk import Bulk, spread
 from audit.matrix import Configuration, matrix
@@ -76,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             shown = printed("bug | found | as", zip(names, apply(run_planted, names), strict=True), bug_row)
             return int(any(bug_row(result)[1] == "NO" for result in shown))
         if not every:
-            sys.exit(f"--only: no configuration holds {options.only!r}")
+            refuse(f"--only: no configuration holds {options.only!r}")
         run(every[0], 1)  # kernels are compiled here, once, and not by both workers at a time
         began, each = time.monotonic(), -(-options.pairs // len(every))
         results = zip(every, apply(partial(run, pairs=each), every), strict=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 from string import Formatter
 from tempfile import TemporaryDirectory
 from types import UnionType
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -240,3 +240,9 @@ def earlier(paths: Iterable[Path]) -> Iterator[Row]:
 
 def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def refuse(line: str) -> NoReturn:
+    """Exit code 2, as for any other option that is wrong."""
+    tell(line)
+    sys.exit(2)

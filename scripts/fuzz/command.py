@@ -28,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from common.runner import parse, printed
+from common.runner import parse, printed, refuse
 
 from fuzz.target import Target
 from fuzz.targets import TARGETS
@@ -59,7 +59,7 @@ def main() -> None:
         return again(options.again)
     unknown = set(options.targets or ()) - set(TARGETS)
     if unknown:
-        sys.exit(f"no target {unknown.pop()!r}; there are {', '.join(TARGETS)}")
+        refuse(f"no target {unknown.pop()!r}; there are {', '.join(TARGETS)}")
     results = (bulk(name, options) for name in options.targets or TARGETS)
     head = "target | cases | refused | seconds | slowest | memory | findings"
     sys.exit(any(line[-1] for line in printed(head, results, lambda line: line)))
