@@ -50,7 +50,7 @@ def parse(options: type[Any], doc: str | None, name: str, arguments: Sequence[st
         kind, default = types[each.name], each.default
         words = typing.get_args(kind)[1:] if typing.get_origin(kind) is Annotated else ()
         kind = typing.get_args(kind)[0] if words else kind
-        if isinstance(kind, UnionType):
+        if typing.get_origin(kind) in (typing.Union, UnionType):
             kind = next(part for part in typing.get_args(kind) if part is not type(None))
         many = typing.get_origin(kind) is tuple
         kind = typing.get_args(kind)[0] if many else kind

@@ -6,7 +6,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,14 +24,15 @@ class Asked(Options):
     rows: tuple[int, ...] = (1,)
     kind: Literal["one", "two"] = "one"
     plain: bool = False
+    bug: Annotated[Literal["three"] | None, "words"] = None
 
 
 def test_options_are_the_fields_of_a_dataclass() -> None:
     assert parse(Asked, "", "x", []) == Asked()
-    wanted = Asked(output=Path("a.csv"), rows=(2_000_000, 3, 4), kind="two", plain=True)
-    told = ["--rows", "2e6", "3,4", "--kind", "two", "--plain", "-o", "a.csv"]
+    wanted = Asked(output=Path("a.csv"), rows=(2_000_000, 3, 4), kind="two", plain=True, bug="three")
+    told = ["--rows", "2e6", "3,4", "--kind", "two", "--plain", "--bug", "three", "-o", "a.csv"]
     assert parse(Asked, "", "x", told) == wanted
-    for wrong in (["--rows", "1.5"], ["--kind", "three"]):
+    for wrong in (["--rows", "1.5"], ["--kind", "three"], ["--bug", "two"]):
         with pytest.raises(SystemExit):
             parse(Asked, "", "x", wrong)
 
