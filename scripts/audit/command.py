@@ -19,11 +19,14 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Annotated
 
-from audit.bulk import options_of, show, spread
+from common.runner import markdown, parse, printed
+
+from audit.bulk import Bulk, spread
 from audit.check import FAILURE, Check, Finding, run
 from audit.discovery import discovery_checks
 from audit.exact import exact_checks
@@ -50,9 +53,8 @@ QUICKLY = (
     "release tree, ranges: epsilon 2, add-remove, k=1",
 )
 """Checks of a quick audit: one of each stage."""
-HEAD = ("check", "claimed", "lower bound", "if honest", "if noise halved", "runs", "verdict")
-PLANTED = ("bug", "found by", "claimed", "lower bound", "runs", "caught")
-WIDTHS = {HEAD: (68, 22, 12, 10, 16, 7, 12), PLANTED: (48, 70, 22, 30, 7, 10)}
+HEAD = "check | claimed | lower bound | if honest | if noise halved | runs | verdict"
+PLANTED = "bug | found by | claimed | lower bound | runs | caught"
 LEGEND = f"""A claim is the rho or epsilon that the ledger charged (with the delta beside it), or what the \
 manifest of a release states. A lower bound is what an event showed on runs that it was not chosen by. 'if \
 honest' and 'if noise halved' were computed beforehand: the bounds to expect in as many runs from the \
@@ -134,18 +136,13 @@ def summary(findings: Sequence[Finding], planted: Caught) -> str:
     return "\n".join(lines + [f"NOT CAUGHT: {name}" for name, f in planted if f.holds])
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
-
-
 def write(folder: Path, mode: str, findings: Sequence[Finding], planted: Caught) -> None:
     """audit.md and audit.json, into a folder that is made where there is none."""
     folder.mkdir(parents=True, exist_ok=True)
     notes = "\n".join(f"- {f.check}: {f.note}" for f in findings if f.note)
-    parts = [f"# Privacy audit ({mode})", LEGEND, markdown(HEAD, [row(f) for f in findings]), notes]
+    parts = [f"# Privacy audit ({mode})", LEGEND, markdown([row(f) for f in findings], HEAD), notes]
     if planted:
-        rows = [planted_row(name, f) for name, f in planted]
-        parts += ["## Planted bugs", markdown(PLANTED, rows)]
+        parts += ["## Planted bugs", markdown([planted_row(*pair) for pair in planted], PLANTED)]
     (folder / "audit.md").write_text(
         "\n\n".join([*parts, summary(findings, planted)]) + "\n", encoding="utf-8"
     )
@@ -158,24 +155,24 @@ def write(folder: Path, mode: str, findings: Sequence[Finding], planted: Caught)
     (folder / "audit.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Audit(Bulk):
+    quick: Annotated[bool, "the default"] = False
+    full: bool = False
+    output: Annotated[Path | None, "folder for audit.md and audit.json"] = None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = options_of(__doc__, "checks and bugs")
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="the default")
-    size.add_argument("--full", action="store_true")
-    parser.add_argument("-o", dest="folder", type=Path, help="also write audit.md and audit.json there")
-    options = parser.parse_args(arguments)
+    options = parse(Audit, __doc__, "audit", arguments)
     honest, planted = tasks(FULL if options.full else QUICK, options.only, bugs_alone=options.bugs)
     bugs = [bug for bug, _ in planted]
     with spread(options.processes) as apply:
         results = iter(apply(_call, honest + [job for _, job in planted]))
-        findings = show(HEAD, WIDTHS[HEAD], itertools.islice(results, len(honest)), row)
-        caught = show(
-            PLANTED, WIDTHS[PLANTED], zip(bugs, results, strict=True), lambda pair: planted_row(*pair)
-        )
+        findings = printed(HEAD, itertools.islice(results, len(honest)), row)
+        caught = printed(PLANTED, zip(bugs, results, strict=True), lambda pair: planted_row(*pair))
     print(summary(findings, caught))
-    if options.folder is not None:
-        write(options.folder, "full" if options.full else "quick", findings, caught)
+    if options.output is not None:
+        write(options.output, "full" if options.full else "quick", findings, caught)
     return int(any(not f.holds for f in findings) or any(f.holds for _, f in caught))
 
 

@@ -18,13 +18,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
+from common.tables import BUNDLED
 
 from factored_mwem import Domain, Verified, Workload, verify
 from factored_mwem.mechanisms import learn, sweep
 from factored_mwem.workload.queries.cuboids import CubeRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
 
-DATA = Path(__file__).parents[2] / "datasets"
 COLUMNS = ("age", "education-num", "race", "sex", "income")
 NUMBERS = ("age", "education-num")
 ROWS = 240
@@ -78,7 +78,7 @@ class Configuration:
 
 @cache
 def domain_of(columns: tuple[str, ...]) -> Domain:
-    return Domain.load(DATA / "adult.domain.json").project(columns)
+    return Domain.load(BUNDLED / "adult.domain.json").project(columns)
 
 
 @cache
@@ -86,7 +86,7 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     """The rows as text; with an id, persons of one row to six, none of them together, and some rows of nobody
     (an empty id).
     """
-    frame = pd.read_csv(DATA / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)[list(columns)]
+    frame = pd.read_csv(BUNDLED / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)[list(columns)]
     if by_id:
         people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
         frame[ID] = [str(person) if person >= 0 else "" for person in people]

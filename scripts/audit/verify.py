@@ -14,18 +14,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from audit.bulk import options_of, show, spread
+from common.runner import parse, printed, refuse
+
+from audit.bulk import Bulk, spread
 from audit.matrix import Configuration, matrix
 from audit.plants import VERIFIED
 from factored_mwem import Verified
 from factored_mwem.owner.verifier.verify import VerifiedStage
-
-HEAD = ("configuration", " pairs", "   draws", "refused", "failed", " worst ratio")
-STAGES = ("stage", "    draws", " worst ratio")
-BUGS = ("bug", "found", "as")
 
 
 def run(configuration: Configuration, pairs: int) -> Verified:
@@ -45,14 +45,14 @@ def row(result: tuple[Configuration, Verified]) -> tuple[str, ...]:
     """One configuration, and below it what failed."""
     made, v = result
     failures = "".join(f"\n    {f.stage}, {f.neighbour}: {f.why}" for f in v.failures)
-    numbers = f"{v.pairs:6,}", f"{v.draws:8,}", f"{v.refused:7,}", f"{v.failed:6,}"
-    return made.name, *numbers, f" {v.worst:.6f}{failures}"
+    numbers = (f"{number:,}" for number in (v.pairs, v.draws, v.refused, v.failed))
+    return made.name, *numbers, f"{v.worst:.6f}{failures}"
 
 
 def stage_row(stages: Sequence[VerifiedStage]) -> tuple[str, str, str]:
     """The worst of one stage."""
     draws, worst = sum(s.compared for s in stages), max(s.worst for s in stages)
-    return stages[0].name, f"{draws:9,}", f" {worst:.6f}"
+    return stages[0].name, f"{draws:,}", f"{worst:.6f}"
 
 
 def bug_row(result: tuple[str, Verified]) -> tuple[str, str, str]:
@@ -61,25 +61,29 @@ def bug_row(result: tuple[str, Verified]) -> tuple[str, str, str]:
     return name, "yes" if shown else "NO", f"{shown.stage}, {shown.neighbour}: {shown.why}" if shown else ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pairs(Bulk):
+    pairs: Annotated[int, "of all configurations together"] = 1000
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = options_of(__doc__, "configurations or bugs")
-    parser.add_argument("--pairs", type=int, default=1000, help="of all configurations together")
-    options = parser.parse_args(arguments)
+    options = parse(Pairs, __doc__, "audit verify", arguments)
     every = [made for made in matrix() if options.only in made.name]
     with spread(options.processes) as apply:
         if options.bugs:
             names = [name for name in VERIFIED if options.only in name]
-            shown = show(BUGS, (56, 5, 0), zip(names, apply(run_planted, names), strict=True), bug_row)
+            shown = printed("bug | found | as", zip(names, apply(run_planted, names), strict=True), bug_row)
             return int(any(bug_row(result)[1] == "NO" for result in shown))
         if not every:
-            parser.error(f"no configuration holds {options.only!r}")
+            refuse(f"--only: no configuration holds {options.only!r}")
         run(every[0], 1)  # kernels are compiled here, once, and not by both workers at a time
         began, each = time.monotonic(), -(-options.pairs // len(every))
         results = zip(every, apply(partial(run, pairs=each), every), strict=True)
-        verified = [v for _, v in show(HEAD, (72, 6, 8, 7, 6, 0), results, row)]
+        head = "configuration | pairs | draws | refused | failed | worst ratio"
+        verified = [v for _, v in printed(head, results, row)]
     seconds, total = time.monotonic() - began, sum(v.pairs for v in verified)
     stages = sorted((stage for v in verified for stage in v.stages), key=lambda stage: stage.name)
     by_name = [[s for s in stages if s.name == name] for name in dict.fromkeys(s.name for s in stages)]
-    show(STAGES, (40, 9, 0), by_name, stage_row)
+    printed("stage | draws | worst ratio", by_name, stage_row)
     print(f"{total:,} pairs, {sum(v.failed for v in verified):,} failed, {total / seconds:.1f} a second")
     return int(not all(v.holds for v in verified))

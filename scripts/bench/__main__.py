@@ -1,15 +1,13 @@
 """Benchmarks of `fmwem release` and the other commands. NOT PRIVATE: they read the tables.
 
     python scripts/bench accuracy|speed|scale ...   errors, time and memory, also beside other programs
-    python scripts/bench raw ...                    errors, by values, on raw tables with a learnt domain
-    python scripts/bench labels ...                 what can be learnt from the rows; groups; correlations
     python scripts/bench planning ...               what `fmwem plan` expects, fitted to many releases
     python scripts/bench sketch ...                 errors of sparse queries beside CountSketch and others
     python scripts/bench coverage ...               do 95 % intervals of answers hold the truth?
     python scripts/bench graphs ...                 errors of cuts of private graphs, by mechanism
     python scripts/bench statistic ...              quantiles by smooth sensitivity beside OpenDP's
     python scripts/bench ask ...                    budget per question of `fmwem ask`, beside other rules
-    python scripts/bench tables ...                 tables of codes to run the others on
+    python scripts/bench tables ...                 the census table of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
 Each of them has its own `--help`.

@@ -18,7 +18,6 @@ else any), asked again and again by Zipf's law. All answers must be within alpha
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,9 +28,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from common.runner import Benchmark, Options, Row
+from common.tables import BUNDLED, look_for
 
-from bench.program import ROOT
-from bench.runner import Benchmark, Options, Row
 from factored_mwem import release
 from factored_mwem.answers.query import Between, Count, OneOf
 from factored_mwem.domain.conditions import intervals, placed
@@ -61,10 +60,8 @@ class Stream(Options):
 
 def adult() -> tuple[pa.Table, Domain]:
     """Adult and its declared domain: the whole table where FMWEM_DATASETS has it, else the bundled part."""
-    whole = Path(os.environ.get("FMWEM_DATASETS", "none")) / "adult" / "adult.csv.gz"
-    bundled = ROOT / "datasets"
-    table = pa.csv.read_csv(whole if whole.exists() else bundled / "adult.csv")
-    return table, Domain.load(bundled / "adult.domain.json")
+    table = pa.csv.read_csv(look_for("adult") or BUNDLED / "adult.csv")
+    return table, Domain.load(BUNDLED / "adult.domain.json")
 
 
 def predicate(domain: Domain, columns: list[str], rng: np.random.Generator) -> Count:

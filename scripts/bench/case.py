@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
-import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from common.tables import find
 
 from bench.peers import ORDER, Task
+from factored_mwem import Domain, evaluate
 
 CATEGORICAL = (
     *("workclass", "education-num", "marital-status", "occupation", "relationship", "race", "sex"),
     *("native-country", "income>50K"),
 )
-MAX_CELLS = 2**22
-"""A marginal of more cells is renumbered to those that are filled; below, a plain array of all cells is
-faster.
-"""
-Clique = tuple[int, ...]
-
-
-class Marginals:
-    """The marginals of real rows of codes, each counted once."""
-
-    def __init__(self, columns: Sequence[np.ndarray], sizes: Iterable[int]) -> None:
-        self.columns, self.sizes = columns, tuple(sizes)
-        self._counted: dict[Clique, np.ndarray] = {}
-
-    def distance(self, theirs: Sequence[np.ndarray], clique: Clique) -> float:
-        """L1 distance of a marginal of the real rows from that of others, 0 to 2."""
-        shape = [self.sizes[p] for p in clique]
-        cells = int(np.prod(shape))
-        made = np.ravel_multi_index([theirs[p] for p in clique], shape)
-        if clique in self._counted:
-            return distance(self._counted[clique], np.bincount(made, minlength=cells))
-        real = np.ravel_multi_index([self.columns[p] for p in clique], shape)
-        if cells > MAX_CELLS:
-            filled, both = np.unique(np.concatenate([real, made]), return_inverse=True)
-            parts = (both[: len(real)], both[len(real) :])
-            return distance(*(np.bincount(part, minlength=len(filled)) for part in parts))
-        self._counted[clique] = np.bincount(real, minlength=cells).astype(np.uint32)
-        return distance(self._counted[clique], np.bincount(made, minlength=cells))
-
-    def distances(self, theirs: Sequence[np.ndarray], cliques: Iterable[Clique]) -> list[float]:
-        return [self.distance(theirs, clique) for clique in cliques]
-
-
-def distance(first: np.ndarray, second: np.ndarray) -> float:
-    return float(np.abs(first / first.sum() - second / second.sum()).sum())
 
 
 @dataclass(frozen=True)
@@ -67,22 +29,18 @@ class Case:
     sizes: dict[str, int]
     columns: list[np.ndarray]
 
-    @cached_property
-    def marginals(self) -> Marginals:
-        return Marginals(self.columns, self.sizes.values())
-
     def task(self, epsilon: float, delta: float, rows: int | None = None) -> Task:
         domain = self.table.with_suffix(".domain.json")
         return Task(str(self.table), str(domain), epsilon, delta, rows or len(self.columns[0]))
 
     def errors(self, synthetic: Path) -> dict[str, float]:
         """Mean and worst error of every order."""
-        theirs, found = read_codes(synthetic, self.sizes), {}
-        for order in range(1, ORDER + 1):
-            cliques = itertools.combinations(range(len(self.sizes)), order)
-            distances = self.marginals.distances(theirs, cliques)
-            found |= {f"e{order}": float(np.mean(distances)), f"max{order}": float(np.max(distances))}
-        return found
+        theirs = read_codes(synthetic, self.sizes)
+        tables = [pa.table(dict(zip(self.sizes, side, strict=True))) for side in (self.columns, theirs)]
+        order = min(ORDER, len(self.sizes))
+        by_order = evaluate(*tables, order, domain=Domain.from_dict(self.sizes)).by_order
+        found = {f"e{k}": mean for k, (mean, _) in by_order.items()}
+        return found | {f"max{k}": worst for k, (_, worst) in by_order.items()}
 
 
 def read_codes(path: Path, sizes: dict[str, int]) -> list[np.ndarray]:
@@ -118,10 +76,3 @@ def prepare(name: str, folder: Path) -> Case:
     pyarrow.csv.write_csv(table.select(list(sizes)), written)
     written.with_suffix(".domain.json").write_text(json.dumps(sizes), encoding="utf-8")
     return Case(name, written, sizes, read_codes(written, sizes))
-
-
-def find(name: str) -> Path:
-    """The table of that name in FMWEM_DATASETS; SystemExit where there is none."""
-    found = sorted((Path(os.environ.get("FMWEM_DATASETS", ".")) / name).glob("*.csv*"))
-    where = "in FMWEM_DATASETS; name that folder, or give the path of a CSV of codes"
-    return found[0] if found else sys.exit(f"no {name}/*.csv {where}")

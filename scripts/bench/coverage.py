@@ -24,14 +24,14 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from common.runner import Benchmark, Options, Row
 
 from bench.case import Case, prepare
-from bench.runner import Benchmark, Options, Row
 from factored_mwem import Domain, Release, release
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.answers.least_squares import least_squares
@@ -52,12 +52,12 @@ Count = tuple[str, dict[int, np.ndarray]]
 
 @dataclass(frozen=True, kw_only=True)
 class Covered(Options):
-    data: tuple[Path, ...]
+    data: Annotated[tuple[Path, ...], "paths of CSV files of codes"]
     epsilon: tuple[float, ...] = (1.0,)
-    marginals: int = 2
+    marginals: Annotated[int, "all marginals of this order"] = 2
     releases: int = 200
     replicates: int = 0
-    models: Path | None = None
+    models: Annotated[Path | None, "folder of releases, made where they are missing"] = None
 
 
 def counts_of(made: Release, codes: np.ndarray, rng: np.random.Generator) -> Iterator[Count]:

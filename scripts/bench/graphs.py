@@ -19,19 +19,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import networkx
 import numpy as np
+from common.runner import Benchmark, Options, Row
+from common.tables import BUNDLED
 
-from bench.program import ROOT
-from bench.runner import Benchmark, Options, Row
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.kernels.cuts import cut_sum, unpack
 from factored_mwem.sessions.graph import Cut, PairWeights, cuts, release_graph
 from factored_mwem.sessions.graph.norms import search_cuts
 
-KARATE = ROOT / "datasets" / "karate.csv"
 GRID = [0.5 * 0.8**i for i in range(24)]
 """Error bounds that sessions are tried with, as shares of the edges."""
 SEARCHED = 2500
@@ -41,7 +40,7 @@ SEARCHED = 2500
 @dataclass(frozen=True, kw_only=True)
 class Graphs(Options):
     only: tuple[Literal["karate", "random", "blocks", "attached"], ...] = ()
-    edges: Path | None = None
+    edges: Annotated[Path | None, "an edge list of whole numbers with a header, in their place"] = None
     vertices: int = 1000
     degree: int = 20
     epsilons: tuple[float, ...] = (1.0,)
@@ -137,7 +136,7 @@ def compared(options: Graphs, folder: Path) -> Iterator[Row]:
     for name in names:
         vertices = options.vertices
         if options.edges or name == "karate":
-            path = options.edges or KARATE
+            path = options.edges or BUNDLED / "karate.csv"
             edges = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64, usecols=(0, 1))
             vertices = vertices if options.edges else 34
         else:

@@ -10,15 +10,12 @@ it. What must be installed there:
 
     mst, mwem+pgm, aim                    private-pgm, with its folder `mechanisms` on the module path
     swift, swift-1000, dps-mst, dps-aim   dpsynth; swift-1000 fits with a tenth of the default iterations
-    dpmm-mst, dpmm-aim, dpmm-privbayes    dpmm
-    smartnoise-mwem                       smartnoise-synth; pure epsilon, delta is not used
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import operator
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,10 +24,6 @@ from pathlib import Path
 from typing import Any
 
 ORDER = 3
-SPLIT_CELLS = 10**6
-"""Most cells of one histogram of SmartNoise's MWEM, which keeps every cell and draws each row from all of
-them.
-"""
 
 
 @dataclass(frozen=True)
@@ -93,27 +86,6 @@ def dpsynth(config: str, *, workload: bool = False, **given: Any) -> Callable[[T
     return run
 
 
-def dpmm(pipeline: str) -> Callable[[Task], Any]:
-    """A driver for one of dpmm's pipelines; its preprocessing is off, because the codes need none."""
-
-    def run(task: Task) -> Any:
-        kind = getattr(import_module("dpmm.pipelines"), pipeline)
-        made = kind(epsilon=task.epsilon, delta=task.delta, disable_processing=True)
-        made.fit(task.frame(), task.sizes)
-        return made.generate(n_records=task.rows)
-
-    return run
-
-
-def smartnoise_mwem(task: Task) -> Any:
-    """MWEM on histograms of as many columns as surely stay below SPLIT_CELLS cells."""
-    cells = itertools.accumulate(sorted(task.sizes.values(), reverse=True), operator.mul)
-    together = max(1, sum(c <= SPLIT_CELLS for c in cells))
-    made = import_module("snsynth").Synthesizer.create("mwem", epsilon=task.epsilon, split_factor=together)
-    made.fit(task.frame(), categorical_columns=list(task.sizes), preprocessor_eps=0.0)
-    return made.sample(task.rows)
-
-
 PEERS: dict[str, Callable[[Task], Any]] = {
     "mst": pgm("mst", lambda module, task, data: module.MST(data, task.epsilon, task.delta)),
     "mwem+pgm": pgm(
@@ -124,10 +96,6 @@ PEERS: dict[str, Callable[[Task], Any]] = {
     "swift-1000": dpsynth("SWIFTConfig", workload=True, pgm_iters=1000),
     "dps-mst": dpsynth("MSTConfig"),
     "dps-aim": dpsynth("AIMConfig", workload=True),
-    "dpmm-mst": dpmm("MSTPipeline"),
-    "dpmm-aim": dpmm("AIMPipeline"),
-    "dpmm-privbayes": dpmm("PrivBayesPipeline"),
-    "smartnoise-mwem": smartnoise_mwem,
 }
 
 if __name__ == "__main__":

@@ -23,15 +23,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+from common.runner import Row, parse
+from common.tables import find
 
-from bench.case import find, whole_numbers
-from bench.runner import Row, parse
+from bench.case import whole_numbers
 from factored_mwem import Domain, FmwemError, Policy, Workload, evaluate, release
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.pipeline.forecasts.error_law import Problem, power_of
@@ -56,7 +57,7 @@ class Planning:
     what: Literal["run", "fit"]
     releases: Path = KEPT
     output: Path = Path("planning.jsonl")
-    seconds: float = 1200.0
+    seconds: Annotated[float, "of CPU"] = 1200.0
     seed: int | None = None
 
 

@@ -10,12 +10,14 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from common.runner import Options, Row
+from common.tables import ROOT
 
 from bench import peers
 from bench.peers import ORDER, PEERS, Task
-from bench.runner import Options, Row
 
-ROOT = Path(__file__).resolve().parents[2]
 METER = """
 import json, os, signal, subprocess, sys, threading, time
 start = time.perf_counter()
@@ -110,8 +112,8 @@ class Releases(Options):
     epsilons: tuple[float, ...] = (0.1, 1.0, 10.0)
     delta: float = 1e-9
     runs: int = 5
-    limit: float = 1800
-    keep: Path | None = None
+    limit: Annotated[float, "seconds after which a run did not finish"] = 1800.0
+    keep: Annotated[Path | None, "folder for all files; default: a temporary one"] = None
 
     def made(self, jobs: Iterable[Job], folder: Path) -> Iterator[Row]:
         """Every release, as often as it is to run, one at a time: what it is, its cost and its figures. Our
@@ -143,11 +145,13 @@ def _said(value: object) -> str:
 class Beside(Releases):
     """Of those that compare our programs with others: NAME=PATH of checkouts and of the peers' Pythons."""
 
-    checkout: tuple[str, ...] = ()
-    peers: tuple[str, ...] | None = None
+    checkout: Annotated[tuple[str, ...], "folders that hold factored_mwem; default: this one"] = ()
+    peers: Annotated[
+        tuple[str, ...] | None, "programs of peers.py; without names, all that have a Python"
+    ] = None
     peer_python: tuple[str, ...] = ()
     peers_only: bool = False
-    beside: tuple[Path, ...] = ()
+    beside: Annotated[tuple[Path, ...], "also show the rows of these CSV files, written earlier with -o"] = ()
 
     def programs(self) -> list[Program]:
         named = [entry.split("=", 1) for entry in self.checkout]

@@ -27,15 +27,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from common.runner import Benchmark, Row
 
 from bench.case import prepare
 from bench.peers import Task
 from bench.program import Beside, Job
-from bench.runner import Benchmark, Row
 
 BASE: Row = {"rows": 100_000, "attributes": 20, "cells": 4, "epsilon": 1.0}
 """What `scale` starts from; made-up rows."""
@@ -43,7 +44,9 @@ BASE: Row = {"rows": 100_000, "attributes": 20, "cells": 4, "epsilon": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Compared(Beside):
-    data: tuple[str, ...] = ("adult_discretised", "adultcat", "brfss2015")
+    data: Annotated[tuple[str, ...], "names in FMWEM_DATASETS, or paths of CSV files of codes"] = (
+        *("adult_discretised", "adultcat", "brfss2015"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +55,8 @@ class Scaled(Beside):
     rows: tuple[int, ...] = (50_000, 500_000, 5_000_000)
     attributes: tuple[int, ...] = (10, 100, 1000)
     cells: tuple[int, ...] = (2, 16, 64)
-    marginals: int = 2
-    max_memory: str = ""
+    marginals: Annotated[int, "all marginals of this order"] = 2
+    max_memory: Annotated[str, "of our releases, which spill rows where it is too little"] = ""
 
 
 def compared(options: Compared, folder: Path) -> Iterator[Row]:

@@ -4,9 +4,9 @@
 
 Runs once with each checkout's package (OLD's, then this one's) over the same small tables, with noise,
 tokens, clock and machine replaced by fixed ones, and compares what was written: data files by bytes
-and by rows, manifests and other JSON by their fields, models as they load, what is printed, exit codes and
-ledgers. Models that OLD saved are loaded on both sides, too. Exit code 1 where anything differs, or went
-otherwise than it should. What is run stands in same.toml.
+and by rows, manifests and other JSON by their fields, models by their arrays and headers, what is printed,
+exit codes and ledgers. Models that OLD saved are loaded on both sides, too. Exit code 1 where anything
+differs, or went otherwise than it should. What is run stands in same.toml.
 
 What is replaced is looked up by name in whatever modules the package has (NAMES in same_fixed.py), so the
 two may be arranged differently. Costs and scales are the program's own. `--keep` leaves all files of both
@@ -31,37 +31,29 @@ import time
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
+import safetensors.numpy
+from common.runner import parse
 
-from bench.runner import parse
 from bench.same_fixed import FIXED, PACKAGE, Stop, fix_package, fix_tokens
 from bench.same_tables import CONFIGURATIONS, FRAMES, write_inputs
 
-LEFT_OUT = ("manifest_version", "ledger_version")
+LEFT_OUT = ("manifest_version", "ledger_version", "fmwem_model")
 """Fields left out of all JSON of both sides: versions of formats. While there are any, hashes are, too."""
 HASH = re.compile("[0-9a-f]{64}")
-RECORDS = ("manifest", "statement")
-"""What a side may call a release's public record."""
 UNSURE = (
     (r"took +[\d.]+ s, peak memory \d+ MB", "took"),
     (r"at \w+\.py:\d+", "at PLACE"),
     (r"first run: [^\n]*\n", ""),
 )
 """What may differ in what is printed, and what stands for it."""
-IN_MODEL = ("beliefs", "groups", "attribute", "total", "cliques", "edges", "noisy", "weights", "positions")
-IN_MODEL += ("scale", "composition", "order", "rows", "seed")
-RENAMED = {"value": "scale"}
-"""Fields of a loaded model's parts; where a side calls one otherwise, what the comparison calls it."""
-APART = ("domain", "manifest", "schema", "layout")
-"""Fields that are compared as a whole, or follow from the others."""
 APART_FROM = ("sets", "workloads", "texts", "inputs")
 """Sections of same.toml that are no configurations."""
 ENDINGS = (".parquet", ".csv", ".feather", ".json", ".fmwem", ".stdout", ".stderr")
@@ -277,42 +269,13 @@ def harvest(side: Side, left_out: Sequence[str]) -> dict[str, str]:
 
 
 def model_digests(side: Side, path: Path, left_out: Sequence[str]) -> dict[str, str]:
-    """What a loaded model holds, by the names of fields; its domain, its manifest and 1,000 of its rows."""
-    release = side.public.Release.load(path)
-    parts: dict[str, list[Any]] = {"domain": release.domain.to_dict()}
-    for name, value in walk(release, set()):
-        parts.setdefault(name, []).append(value)
-    found = {name: digest(values) for name, values in parts.items()}
-    record = next(getattr(release, name) for name in RECORDS if hasattr(release, name))
-    found |= text_digests("record", record.model_dump_json().encode(), left_out)
-    return {**found, "1,000 rows": rows_digest(release.sample(1000, seed=11))}
-
-
-def walk(thing: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """(name in the comparison, content) of the fields of IN_MODEL in everything that `thing` is made of."""
-    if id(thing) in seen or not type(thing).__module__.startswith((PACKAGE, "builtins")):
-        return
-    seen.add(id(thing))
-    if isinstance(thing, list | tuple | dict):
-        for part in thing.values() if isinstance(thing, dict) else thing:
-            yield from walk(part, seen)
-        return
-    fields = thing.__dataclass_fields__ if is_dataclass(thing) else getattr(thing, "__dict__", ())
-    for name in sorted(set(fields) - {*APART}):
-        value = getattr(thing, name)
-        if name == "beliefs" and hasattr(value, "cliques"):  # with what follows from them
-            value = value.cliques
-        if RENAMED.get(name, name) in IN_MODEL and not is_dataclass(value):
-            yield RENAMED.get(name, name), plain(value)
-        else:
-            yield from walk(value, seen)
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return [str(value.dtype), list(value.shape), content]
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else repr(value)
+    """Of a model's arrays, of the fields of its header, and of 1,000 rows that are drawn from it."""
+    arrays = safetensors.numpy.load(path.read_bytes())
+    header = arrays.pop("header").tobytes()
+    found = {name: digest(f"{array.dtype} ".encode() + array.tobytes()) for name, array in arrays.items()}
+    found.pop("sha256")  # follows from the others
+    rows = rows_digest(side.public.Release.load(path).sample(1000, seed=11))
+    return {**found, **text_digests("header", header, left_out), "1,000 rows": rows}
 
 
 # ---- The two sides

@@ -119,7 +119,7 @@ def in_arrow(write: Callable[..., None], table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-of_visits = [field for field in DOMAIN["fields"] if field["name"] in SEEN]
+OF_VISITS = [field for field in DOMAIN["fields"] if field["name"] in SEEN]
 INPUTS: dict[str, Callable[[], bytes]] = {
     "people.parquet": lambda: in_arrow(pa.parquet.write_table, people()),
     "people.feather": lambda: in_arrow(pa.feather.write_feather, people()),
@@ -134,9 +134,7 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "lines.csv": open_quote,
     **{name: text.encode for name, text in CONFIGURATIONS["inputs"].items()},
     "draft.json": lambda: json.dumps({**DOMAIN, "draft": True}).encode(),
-    "visits.json": lambda: json.dumps(
-        {"fields": [f for f in DOMAIN["fields"] if f["name"] in SEEN]}
-    ).encode(),
+    "visits.json": lambda: json.dumps({"fields": OF_VISITS}).encode(),
 }
 """Files that configurations name as IN/NAME; others are the checkout's own."""
 

@@ -32,9 +32,9 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from common.runner import Benchmark, Options, Row
+from common.tables import find
 
-from bench.case import find
-from bench.runner import Benchmark, Options, Row
 from factored_mwem.accounting.accountant import Budget, largest_rho
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.privacy.discover import threshold_for

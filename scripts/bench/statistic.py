@@ -24,9 +24,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from common.runner import Benchmark, Options, Row
+from common.tables import BUNDLED
 
-from bench.program import ROOT
-from bench.runner import Benchmark, Options, Row
 from factored_mwem.accounting.admissible import Admissible, Shape
 from factored_mwem.accounting.conversion import Composition, load_opendp
 from factored_mwem.privacy.noise import OpenDPNoise
@@ -47,7 +47,7 @@ Draw = Callable[[], float]
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(Options):
-    table: Path = ROOT / "datasets" / "adult.csv"
+    table: Path = BUNDLED / "adult.csv"
     columns: tuple[Literal["age", "hours-per-week", "education-num", "fnlwgt", "capital-gain"], ...] = (
         *BOUNDS,
     )

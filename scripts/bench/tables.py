@@ -1,33 +1,23 @@
-"""Tables of codes for the other benchmarks, made up or coded from a raw public file. NOT PRIVATE: bins and
-values are read from the tables themselves.
+"""The census table of codes for the other benchmarks, coded from a raw public file. NOT PRIVATE: bins and
+values are read from the table itself.
 
-    python scripts/bench tables million flags -o FOLDER          # made up, nothing is read
-    python scripts/bench tables census --raw FOLDER -o FOLDER2
+    python scripts/bench tables --raw FOLDER -o FOLDER2
 
-Each is NAME.csv of codes with NAME.domain.json, as `--data FOLDER/NAME.csv` takes them; the same bytes every
-time. Beside a made one NAME.parents.json says which columns each was drawn from.
-
-    million   1,000,000 x 16: columns of 18 codes, each drawn given two earlier ones
-    flags     100,000 x 40: ten columns drawn so, and thirty flags that one row in 200 to one in 17 has, by
-              probabilities that depend on one to three of them
-    census    100,000 x 41, and census_test.csv of 50,000 other rows: census-income.data; 6 % have the label
-
-scripts/README.md says where the raw file is had.
+Writes census.csv of codes (100,000 x 41) with census.domain.json, as `--data FOLDER2/census.csv` takes them,
+the same bytes every time. scripts/README.md says where the raw file, census-income.data, is had.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-
-from bench.runner import parse
+from common.runner import parse
 
 Coded = tuple[np.ndarray, int]
 """int[row] below the number of codes, and that number."""
@@ -45,58 +35,8 @@ CENSUS_EDGES = {"age": np.arange(5, 95, 5), "weeks_worked": np.arange(1, 53, 4)}
 CENSUS_MONEY = ("wage_per_hour", "capital_gains", "capital_losses", "stock_dividends")
 
 
-def million(raw: Path, folder: Path) -> None:
-    columns, parents = network(np.random.default_rng(0), [18] * 16, 1_000_000, concentration=0.3, evenly=0.1)
-    write(folder, "million", {name: (codes, 18) for name, codes in columns.items()}, parents)
-
-
-def flags(raw: Path, folder: Path) -> None:
-    rng, rows = np.random.default_rng(0), 100_000
-    sizes = [3, 8, 20, 5, 12, 4, 15, 6, 10, 7]
-    columns, parents = network(rng, sizes, rows, concentration=0.5, evenly=0.15)
-    coded = {name: (codes, sizes[i]) for i, (name, codes) in enumerate(columns.items())}
-    for i, rate in enumerate(rng.permutation(np.geomspace(0.005, 0.06, 30))):
-        of = sorted(rng.choice(len(sizes), 1 + i % 3, replace=False).tolist())
-        score = np.zeros(rows)
-        for p in of:  # a slope in the codes, or an effect of its own of every code
-            slope = rng.choice([-1, 1]) * np.linspace(-2.5, 2.5, sizes[p])
-            score += (slope if rng.random() < 0.5 else rng.normal(0, 2, sizes[p]))[columns[f"c{p}"]]
-        chance = 1 / (1 + np.exp(-score - level(score, rate)))
-        coded[f"f{i}"], parents[f"f{i}"] = ((rng.random(rows) < chance).astype(int), 2), of
-    write(folder, "flags", coded, parents)
-
-
-def network(
-    rng: np.random.Generator, sizes: list[int], rows: int, *, concentration: float, evenly: float
-) -> tuple[dict[str, np.ndarray], dict[str, list[int]]]:
-    """Columns c0, c1, ... of so many codes, each given two earlier ones, and the numbers of these."""
-    columns: list[np.ndarray] = []
-    parents = []
-    for i, size in enumerate(sizes):
-        of = sorted(rng.choice(i, min(i, 2), replace=False).tolist()) if i else []
-        cell, cells = np.zeros(rows, dtype=np.int64), 1
-        for p in of:
-            cell, cells = cell * sizes[p] + columns[p], cells * sizes[p]
-        chances = (1 - evenly) * rng.dirichlet(np.full(size, concentration), cells) + evenly / size
-        upto, luck = np.cumsum(chances, axis=1), rng.random(rows)
-        columns.append(sum((luck >= upto[cell, k]).astype(np.int64) for k in range(size - 1)))
-        parents.append(of)
-    names = [f"c{i}" for i in range(len(sizes))]
-    return dict(zip(names, columns, strict=True)), dict(zip(names, parents, strict=True))
-
-
-def level(score: np.ndarray, rate: float) -> float:
-    """What must be added to log odds for a mean probability of `rate`, by halving an interval."""
-    low, high = -40.0, 40.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = np.mean(1 / (1 + np.exp(-score - middle))) > rate
-        low, high = (low, middle) if above else (middle, high)
-    return low
-
-
 def census(raw: Path, folder: Path) -> None:
-    """The last 49,523 rows of a fixed shuffle are left out, as is the weight that the survey gives a row."""
+    """99,523 rows of a fixed shuffle are left out, as is the weight that the survey gives a row."""
     path = raw / "census-income.data"
     if not path.exists():
         sys.exit(f"--raw: no {path}; scripts/README.md says where it is had")
@@ -113,21 +53,11 @@ def census(raw: Path, folder: Path) -> None:
         else:
             coded[name] = listed(column)
     order = np.random.default_rng(0).permutation(len(table))
-    for name, rows in (("census", order[:100_000]), ("census_test", order[100_000:150_000])):
-        write(folder, name, {n: (codes[rows], size) for n, (codes, size) in coded.items()})
-
-
-def write(
-    folder: Path, name: str, coded: Mapping[str, Coded], parents: dict[str, list[int]] | None = None
-) -> None:
-    table = pd.DataFrame({n: codes for n, (codes, _) in coded.items()})
-    table.to_csv(folder / f"{name}.csv", index=False)
-    sizes = {n: size for n, (_, size) in coded.items()}
-    (folder / f"{name}.domain.json").write_text(json.dumps(sizes), encoding="utf-8")
-    if parents is not None:
-        known = {n: [f"c{p}" for p in of] for n, of in parents.items()}
-        (folder / f"{name}.parents.json").write_text(json.dumps(known), encoding="utf-8")
-    print(f"{folder / name}.csv: {len(table):,} rows x {len(sizes)}, codes {sorted(sizes.values())}")
+    rows, path = order[:100_000], folder / "census.csv"
+    pd.DataFrame({name: codes[rows] for name, (codes, _) in coded.items()}).to_csv(path, index=False)
+    sizes = {name: size for name, (_, size) in coded.items()}
+    path.with_suffix(".domain.json").write_text(json.dumps(sizes), encoding="utf-8")
+    print(f"{path}: {len(rows):,} rows x {len(sizes)}, codes {sorted(sizes.values())}")
 
 
 def listed(cells: pd.Series) -> Coded:
@@ -151,8 +81,6 @@ def money(amounts: np.ndarray) -> Coded:
 
 @dataclass(frozen=True)
 class Wanted:
-    places: ClassVar[tuple[str, ...]] = ("names",)
-    names: tuple[Literal["million", "flags", "census"], ...]
     raw: Path = Path()
     output: Path = Path()
 
@@ -160,5 +88,4 @@ class Wanted:
 def main(arguments: Sequence[str]) -> None:
     options = parse(Wanted, __doc__, "bench tables", arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    for name in options.names:
-        {"million": million, "flags": flags, "census": census}[name](options.raw, options.output)
+    census(options.raw, options.output)

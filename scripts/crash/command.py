@@ -21,7 +21,6 @@ the product on purpose (see PLANTS) and must end in violations. Exit code 1 wher
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import os
@@ -33,9 +32,10 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from crash.plants import PLANTS
+from common.runner import markdown, parse
+
 from crash.trial import CASES, Hook, Trial
 from factored_mwem.accounting import conversion
 from factored_mwem.files import crashpoints as faults
@@ -149,18 +149,19 @@ def line_is_right(code: int, line: dict[str, object], drawn: int) -> bool:
     return line.get("exit_code") == code and (not drawn or (line.get("budget_spent") is True and goes_on))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Crash:
+    quick: Annotated[bool, "twelve trials"] = False
+    full: Annotated[bool, "every point, every ending, 200 random moments"] = False
+    random: Annotated[int | None, "trials at random moments"] = None
+    only: Annotated[str, "trials whose name holds this"] = ""
+    plant: Literal["uncommitted", "no-journal", "refund", "late-books", "in-place"] | None = None
+    output: Annotated[Path | None, "folder for crash.json"] = None
+    ledger: Annotated[str | None, "a database for the ledger"] = None
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="twelve trials")
-    parser.add_argument("--full", action="store_true", help="every point, every ending, 200 random moments")
-    parser.add_argument("--random", type=int, help="trials at random moments")
-    parser.add_argument("--only", default="", help="trials whose name holds this")
-    parser.add_argument("--plant", choices=sorted(PLANTS), help="break the product on purpose")
-    parser.add_argument("-o", "--output", type=Path, help="folder for crash.json")
-    parser.add_argument("--ledger", metavar="URI", help="a database for the ledger")
-    options = parser.parse_args()
+    options = parse(Crash, __doc__, "crash")
     conversion.load_opendp()
     warmup.warm_up()
     warmup.compile_all(name for half in warmup.HALVES for name in half)
@@ -196,26 +197,24 @@ def report(results: dict[str, Result], folder: Path | None) -> None:
         rows.setdefault(name.split(", ")[2].split(" #")[0], []).append(result)
         if result.violations:
             print(f"{name}: {'; '.join(result.violations)}")
-    lines = [
-        "| died at | trials | struck | draws before | drawn twice, at most | extra spend | violations |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = []
     for point, group in rows.items():
         drawn, struck = sorted(r.drawn for r in group), sum(r.struck for r in group)
         twice, extra = (max(getattr(r, name) for r in group) for name in ("twice", "extra"))
         bad = sum(bool(r.violations) for r in group)
-        cells = point, len(group), struck, f"{drawn[0]} to {drawn[-1]}", twice, f"{extra:g}", bad
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        lines.append((point, len(group), struck, f"{drawn[0]} to {drawn[-1]}", twice, f"{extra:g}", bad))
     facts = {
         "trials": len(results),
         "struck": sum(r.struck for r in results.values()),
         "violations": sum(bool(r.violations) for r in results.values()),
         "by_ending": Counter(name.split(", ")[1] for name in results),
     }
-    print("\n".join([*lines, json.dumps(facts)]))
+    head = "died at | trials | struck | draws before | drawn twice, at most | extra spend | violations"
+    table = markdown(lines, head)
+    print(table, json.dumps(facts), sep="\n")
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "crash.md").write_text("\n".join(lines) + "\n")
+        (folder / "crash.md").write_text(f"{table}\n")
         every = {name: asdict(result) for name, result in results.items()}
         (folder / "crash.json").write_text(json.dumps({**facts, "results": every}, indent=1))
     sys.exit(1 if facts["violations"] else 0)

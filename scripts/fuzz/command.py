@@ -13,7 +13,6 @@ is not well is written to a folder (`--found`), and its message printed.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import os
@@ -23,9 +22,13 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
+from typing import Annotated, Any, ClassVar
+
+from common.runner import parse, printed, refuse
 
 from fuzz.target import Target
 from fuzz.targets import TARGETS
@@ -39,28 +42,31 @@ LOADING = 120.0
 """The same for its first case: it has to load everything before."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bulk:
+    places: ClassVar[tuple[str, ...]] = ("targets",)
+    targets: tuple[str, ...] | None = None
+    cases: Annotated[int, "of each target"] = 1000
+    seconds: Annotated[float | None, "of each target, instead of a number of cases"] = None
+    seed: int = 0
+    found: Annotated[Path, "folder for what is not well"] = Path("fuzz-found")
+    again: Annotated[Path | None, "run one file that was found"] = None
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("targets", nargs="*", metavar="TARGET")
-    parser.add_argument("--cases", type=int, default=1000, help="of each target")
-    parser.add_argument("--seconds", type=float, help="of each target, instead of a number of cases")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="folder for what is not well")
-    parser.add_argument("--again", type=Path, help="run one file that was found")
-    options = parser.parse_args()
+    options = parse(Bulk, __doc__, "fuzz")
     if options.again:
         return again(options.again)
-    unknown = set(options.targets) - set(TARGETS)
+    unknown = set(options.targets or ()) - set(TARGETS)
     if unknown:
-        parser.error(f"no target {unknown.pop()!r}; there are {', '.join(TARGETS)}")
-    print("target         cases  refused  seconds  slowest  memory  findings")
-    sys.exit(sum(bulk(name, options) for name in options.targets or TARGETS) > 0)
+        refuse(f"no target {unknown.pop()!r}; there are {', '.join(TARGETS)}")
+    results = (bulk(name, options) for name in options.targets or TARGETS)
+    head = "target | cases | refused | seconds | slowest | memory | findings"
+    sys.exit(any(line[-1] for line in printed(head, results, lambda line: line)))
 
 
-def bulk(name: str, options: argparse.Namespace) -> int:
-    """All cases of a target, in processes that are watched; the number of findings."""
+def bulk(name: str, options: Bulk) -> tuple[Any, ...]:
+    """All cases of a target, in processes that are watched; its line of the table."""
     last = options.cases if options.seconds is None else 10**9
     begun, at, findings, slowest, memory, refused = time.monotonic(), 0, 0, 0.0, 0, 0
     until = begun + (options.seconds or float("inf"))
@@ -79,12 +85,8 @@ def bulk(name: str, options: argparse.Namespace) -> int:
                 if time.monotonic() > until:
                     break
     seconds = time.monotonic() - begun
-    print(
-        f"{name:14} {at:6,} {refused / max(at, 1):7.0%} {seconds:8.0f} {slowest:7.1f}s "
-        f"{memory / 2**20:5.0f}MB {findings:9}",
-        flush=True,
-    )
-    return findings
+    shares = f"{at:,}", f"{refused / max(at, 1):.0%}", f"{seconds:.0f}"
+    return name, *shares, f"{slowest:.1f} s", f"{memory / 2**20:.0f} MB", findings
 
 
 Result = tuple[str | None, float, int, bool]

@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.csv
-from bench.inside import recoded
 
-from factored_mwem import Domain, draft, release
+from factored_mwem import Domain, Workload, draft, release
+from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.tables.codes.decode import decode
 from factored_mwem.tables.inputs.source import open_table
 from judges.runners import frames
 
+LABELLED = "learnt, label"
+"""The release that is also asked for the marginals of the label."""
 FEW = 20
 """A column of at most as many different values is a column of categories, numbers or not."""
 MAJORITY = 0.5
@@ -76,17 +80,17 @@ def kind_of(column: pd.Series) -> str:
     return "category"
 
 
-def prepare(options: Any, folder: Path, most: int | None) -> Case:
-    """Split the table into what is released from and a hold-out, of at most `most` rows."""
-    data = frames.read(str(options.table))
+def prepare(options: Any, path: Path, folder: Path, most: int | None) -> Case:
+    """Split a table into what is released from and a hold-out, of at most `most` rows."""
+    data = frames.read(str(path))
     label, positive = options.target, ""
     if label is not None and label not in data.columns and "=" in label:
         label, _, positive = label.rpartition("=")
     for name in (*options.columns, *options.categories, *([label] if label else [])):
         if name not in data.columns:
-            sys.exit(f"{options.table} has no column {name!r}; it has {', '.join(data.columns)}")
+            sys.exit(f"{path} has no column {name!r}; it has {', '.join(data.columns)}")
     data = data[list(options.columns)] if options.columns else data
-    known = frames.read(str(options.table), options.missing)[list(data)]
+    known = frames.read(str(path), options.missing)[list(data)]
     codes = (*options.categories, label)
     kinds = {name: "category" if name in codes else kind_of(known[name]) for name in data}
     if label is not None:
@@ -102,25 +106,34 @@ def prepare(options: Any, folder: Path, most: int | None) -> Case:
     return case
 
 
-def domains(case: Case, declared: Path | None) -> dict[str, Callable[[], Domain | None]]:
-    """Ways to a domain; None: learnt inside the budget."""
-    ways: dict[str, Callable[[], Domain | None]] = {
+def ways(case: Case, declared: Path | None, *, label: bool) -> dict[str, Callable[[], Domain | None]]:
+    """Ways to a domain, None where it is learnt inside the budget; one of them also for rows that keep what
+    there is about the label.
+    """
+    known: dict[str, Callable[[], Domain | None]] = {
         "learnt": lambda: None,
+        **({LABELLED: lambda: None} if label and case.target else {}),
         "drafted": lambda: draft(case.train, list(case.kinds)).reviewed(),
     }
-    return ways if declared is None else {**ways, "declared": lambda: Domain.load(declared)}
+    return known if declared is None else {**known, "declared": lambda: Domain.load(declared)}
 
 
-def ours(case: Case, way: str, domain: Domain | None, options: Any) -> Iterator[Contender]:
+def ours(case: Case, way: str, domain: Domain | None, epsilon: float, options: Any) -> Iterator[Contender]:
     """A release, and what its domain alone does to real rows."""
-    told = {"epsilon": options.epsilon, "delta": options.delta, "columns": list(case.kinds)}
-    made = release(case.train, options.marginals, domain=domain, rows=case.rows, **told)
+    told = {"epsilon": epsilon, "delta": options.delta, "columns": list(case.kinds)}
+    workload = Workload.marginals(options.marginals)
+    if way == LABELLED:
+        workload += Workload.label(case.target)
+    made = release(case.train, workload, domain=domain, rows=case.rows, **told)
     out = case.folder / f"{way}.csv"
     made.write(out, overwrite=True)
     yield Contender(way, out, out)
     coded = [case.folder / f"{way}.codec.{part}.csv" for part in ("rows", "training")]
+    rng = np.random.default_rng()
     for source, target in zip((case.holdout, case.train), coded, strict=True):
-        pyarrow.csv.write_csv(recoded(made.domain, made.schema, open_table(source)), target)
+        codes = encode_table(made.domain, open_table(source)).columns
+        columns = [decode(a, c, f, rng) for a, c, f in zip(made.domain, codes, made.schema, strict=True)]
+        pyarrow.csv.write_csv(pa.Table.from_arrays(columns, schema=made.schema), target)
     yield Contender(f"{way}: encode, decode", *coded, codec=True)
 
 

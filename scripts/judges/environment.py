@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from factored_mwem import FmwemError, evaluate
+from judges.runners import frames
+
 RUNNERS = Path(__file__).parent / "runners"
 MADE = "judges.json"
 """Written into an environment when it is complete; names what was installed."""
@@ -65,13 +68,33 @@ class Environment:
 
     def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
         """The runner's answer; NotRun where it fails, says something else, or takes over `limit` seconds."""
-        found = answer(self.python(folder), self.runner, task, limit=limit)
+        found = _answer(self.python(folder), self.runner, task, limit=limit)
         if not set(self.figures) <= set(found):
             raise NotRun(f"figures missing in its answer: {found}")
         return found
 
 
-def answer(*command: object, limit: float | None = None) -> dict[str, Any]:
+class Marginals(Environment):
+    """`factored_mwem.evaluate`, which runs here: L1 distances of marginals, 0 to 2, over bins that the real
+    rows alone decide, and of single columns on exact values, where these repeat.
+    """
+
+    def make(self, folder: Path, base: str = sys.executable) -> None:
+        """Nothing is installed for it."""
+
+    def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
+        about = json.loads(task.read_text(encoding="utf-8"))
+        sides = (frames.read(about[role], about["missing"]) for role in ("real", "rows"))
+        try:
+            errors = evaluate(*(side.mask(side == "", None) for side in sides), min(3, len(about["kinds"])))
+        except FmwemError as why:
+            raise NotRun(str(why)) from None
+        exact = [column.distance for column in errors.columns if column.distance is not None]
+        means = {f"e{k}": mean for k, (mean, _) in errors.by_order.items()}
+        return {**means, "exact": sum(exact) / len(exact) if exact else None}
+
+
+def _answer(*command: object, limit: float | None = None) -> dict[str, Any]:
     """The JSON object in the last line that a runner prints."""
     said = _call(*command, limit=limit).strip()
     try:
@@ -112,7 +135,9 @@ CENSUS = {"k_marginal": "SDNist k-marginal", "pmse": "SDNist pMSE"}
 TWO_SAMPLE = {"two_sample_auc": "two-sample AUC"}
 SDMETRICS = ("sdmetrics==0.32.0", "copulas==0.14.1", *SCIKIT)
 LEARNERS = RUNNERS / "learners.py"
+ERRORS = {"e3": "3-way error", "e2": "2-way error", "e1": "1-way error", "exact": "exact 1-way error"}
 JUDGES = (
+    Marginals("marginals", (), RUNNERS, ERRORS, of_codec="training"),
     Environment("sdmetrics", SDMETRICS, RUNNERS / "quality.py", REPORTS, parts=OF_REPORTS),
     # its wheel pins numpy, pandas and scikit-learn itself
     Environment("sdnist", ("sdnist==2.4",), RUNNERS / "census.py", CENSUS, of_codec="training"),

@@ -130,7 +130,7 @@ def plot(rows: list[Row]) -> Any:
     names = values(rows, "data")
     drawn, axes = canvas(2, -(-len(names) // 2))
     for spare in axes[len(names) :]:
-        spare.remove()
+        spare.get_figure(root=False).set_visible(False)
     for axis, name in zip(axes, names, strict=False):
         at = by(pick(rows, data=name), "epsilon")
         width = 0.8 / len(at)
@@ -139,8 +139,7 @@ def plot(rows: list[Row]) -> Any:
             xs, heights = np.arange(len(STYLES)) + (i - (len(at) - 1) / 2) * width, [np.mean(b) for b in bars]
             axis.bar(xs, heights, width, yerr=[np.std(b) for b in bars], label=f"epsilon {epsilon:g}")
         axis.set_xticks(range(len(STYLES)), list(STYLES), rotation=40, ha="right", fontsize=9)
-        keyed = {"columns": 3, "lines_below": 5.0}
-        frame(axis, keyed=keyed, title=name, ylabel="relative entropy", yscale="log")
+        frame(axis, keyed={"columns": 3}, title=name, ylabel="relative entropy", yscale="log")
     return drawn
 
 

@@ -13,7 +13,6 @@ FMWEM_NLTCS. Needs the extra `plot`.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import json
@@ -21,22 +20,27 @@ import multiprocessing
 import os
 import sys
 import time
+import typing
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 import pandas as pd
+from common.runner import parse
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from factored_mwem import FmwemError, InputError
 from replay import page
-from replay.drawing import panels, save
+from replay.drawing import save
 from replay.figure import OPEN, Claim, Row, judge, told
 
-NAMES = (
+What = Literal[
     *("table1", "theorem", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
-    "iterative",
-)
+    *("iterative", "all"),
+]
+NAMES = typing.get_args(What)[:-1]
 PROCESSES = 2
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -117,17 +121,16 @@ def section(name: str, store: Store, lacking: str, folder: Path) -> page.Section
     if lacking:
         claim = Claim("what the paper claims here", OPEN, lacking)
         return shown._replace(effort=lacking, claims=[claim])
-    finished, whole = store.finished(), folder / f"{name}.png"
+    finished = store.finished()
     rows = [row for entry in finished for row in entry["rows"]]
     cells = [{k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     table = pd.DataFrame(cells, dtype=object).assign(private="no")
     table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\r\n")
-    if hasattr(figure, "plot"):
-        save(figure.plot(rows), whole)
+    panels = save(figure.plot(rows), folder / f"{name}.png") if hasattr(figure, "plot") else []
     seconds = float(sum(entry["seconds"] for entry in finished))
     return shown._replace(
         effort=f"{seconds:.1f} s of computing in {len(finished)} cases",
-        images=[panel.read_bytes() for panel in panels(whole)],
+        images=[panel.read_bytes() for panel in panels],
         claims=judge(figure, rows),
         tables=figure.tables(rows) if hasattr(figure, "tables") else (),
     )
@@ -152,17 +155,18 @@ def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> l
     return sections
 
 
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    places: ClassVar[tuple[str, ...]] = ("what",)
+    what: What
+    output: Annotated[Path, "folder for the results"]
+    quick: Annotated[bool, "few repetitions and small grids (the default)"] = False
+    full: Annotated[bool, "the paper's repetitions and grids"] = False
+    data: Annotated[Path | None, "folder of the data sets; default: FMWEM_DATASETS"] = None
+
+
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=(*NAMES, "all"))
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="few repetitions and small grids (the default)")
-    size.add_argument("--full", action="store_true", help="the paper's repetitions and grids")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for the results")
-    parser.add_argument("--data", type=Path, help="folder of the data sets; default: FMWEM_DATASETS")
-    options = parser.parse_args(arguments)
+    options = parse(Replay, __doc__, "replay", arguments)
     os.environ |= dict.fromkeys(ONE_THREAD, "1")
     if options.data:
         os.environ["FMWEM_DATASETS"] = str(options.data)

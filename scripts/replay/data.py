@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from common import tables
+from common.tables import BUNDLED, look_for
 from pyarrow.csv import read_csv
 
 from factored_mwem import Domain, InputError
 
-SHIPPED = Path(__file__).parents[2] / "datasets"
-"""Contingency tables that come with the project: mildew, czech and rochdale."""
 SMALL = ("mildew", "czech", "rochdale")
+"""Contingency tables that come with the project."""
 STAND_IN = "stand-in for nltcs"
 ADULT, TRANSFUSION = (
     f"no {name}/{name}.csv in FMWEM_DATASETS: `python scripts/replay fetch {name} -o "
@@ -68,20 +69,14 @@ class Exact:
     def domain(self) -> Domain:
         return Domain.from_dict({f"a{i}": size for i, size in enumerate(self.shape)})
 
-    @property
-    def rows(self) -> Exact:
-        """What exact answers are counted on."""
-        return self
-
     def column(self, position: int) -> np.ndarray:
         return self.codes[position]
 
     def marginal(self, positions: Sequence[int]) -> np.ndarray:
         """int64[cells]: the counts over these attributes; over none, the number of rows."""
-        sizes = [self.shape[p] for p in positions]
-        cell = np.zeros(self.total, dtype=np.int64)
-        for position, size in zip(positions, sizes, strict=True):
-            cell = cell * size + self.codes[position]
+        sizes = tuple(self.shape[p] for p in positions)
+        columns = tuple(np.asarray(self.codes[p], dtype=np.int64) for p in positions)
+        cell = np.ravel_multi_index(columns, sizes) if sizes else np.zeros(self.total, dtype=np.int64)
         return np.bincount(cell, minlength=math.prod(sizes)).astype(np.int64)
 
     def histogram(self) -> np.ndarray:
@@ -97,7 +92,7 @@ def named(name: str) -> Exact:
 @cache
 def small(name: str) -> Exact:
     """mildew, czech or rochdale."""
-    domain, table = Domain.load(SHIPPED / f"{name}.domain.json"), expand_counts(SHIPPED / f"{name}.csv")
+    domain, table = Domain.load(BUNDLED / f"{name}.domain.json"), expand_counts(BUNDLED / f"{name}.csv")
     columns = [
         pd.Index(attribute.values).get_indexer(column.to_pylist()).astype(np.int64)
         for attribute, column in zip(domain, table.columns, strict=True)
@@ -116,7 +111,7 @@ def expand_counts(path: Path) -> pa.Table:
 def nltcs_path() -> Path | None:
     """The file that FMWEM_NLTCS names, which must be there, or FMWEM_DATASETS/nltcs/nltcs.csv."""
     given = os.environ.get("FMWEM_NLTCS")
-    path = Path(given or folder() / "nltcs" / "nltcs.csv")
+    path = Path(given or tables.folder() / "nltcs" / "nltcs.csv")
     if given and not path.is_file():
         raise InputError(f"FMWEM_NLTCS names no file: {path}; correct it, or unset it for a stand-in")
     return path if path.is_file() else None
@@ -160,23 +155,10 @@ def survey(path: Path | None) -> Exact:
     return Exact(tuple(bits.T.copy()), (2,) * 16, "nltcs")
 
 
-def folder() -> Path:
-    return Path(os.environ.get("FMWEM_DATASETS", "."))
-
-
-def places(name: str) -> list[Path]:
-    """Where a table of this name is looked for in FMWEM_DATASETS; a name is never a path: "../secret" must
-    not lead out of the folder.
-    """
-    if Path(name).name != name or not name:
-        return []
-    return [folder() / at / f"{name}{end}" for at in (name, "") for end in (".csv", ".csv.gz")]
-
-
 @cache
 def read(name: str, missing: str, limit: int | None = None) -> pd.DataFrame:
     """The columns of a table as text, its first `limit` rows; InputError where it is not here."""
-    path = next((place for place in places(name) if place.is_file()), None)
+    path = look_for(name)
     if path is None:
         raise InputError(missing)
     return pd.read_csv(path, dtype=str, keep_default_na=False, nrows=limit)

@@ -16,15 +16,17 @@ DENSITY, PANEL = 220, 4.2
 
 
 def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
-    """A figure and its axes in reading order, drawn without a display."""
+    """A figure of panels, and their axes in reading order, drawn without a display."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     pyplot.rcParams |= {"font.size": 10, "axes.titlesize": 10, "lines.linewidth": 1.6}
-    drawn, axes = pyplot.subplots(rows, columns, figsize=(PANEL * columns, 0.8 * PANEL * rows), squeeze=False)
-    return drawn, list(axes.flat)
+    drawn = pyplot.figure(figsize=(PANEL * columns, 0.8 * PANEL * rows), layout="constrained")
+    drawn.get_layout_engine().set(h_pad=0.12)
+    panels = drawn.subfigures(rows, columns, squeeze=False).flat
+    return drawn, [panel.subplots() for panel in panels]
 
 
 def line(
@@ -59,71 +61,58 @@ def frame(
     key(axis, **keyed or {})
 
 
-def key(
-    axis: Any, signs: Mapping[str, Row] | None = None, *, columns: int = 2, lines_below: float = 2.0
-) -> None:
-    """What the lines of a panel are, below it and never over a curve: its labels, or `signs`, text -> style
-    of a line; in one column where more would be wider than the panel. `lines_below`: of text between the
-    axis and the key (ticks and label).
+def key(axis: Any, signs: Mapping[str, Row] | None = None, *, columns: int = 2) -> None:
+    """What the lines of a panel are, below it: its labels, or `signs`, text -> style of a line; in one column
+    where more would be wider than the panel.
     """
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], label=text, **style) for text, style in (signs or {}).items()]
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 1.9 * lines_below}
     looks = {"fontsize": 9, "frameon": False, "handlelength": 2.2, "columnspacing": 1.2}
-    drawn = axis.get_figure()
+    panel = axis.get_figure(root=False)
     for number in dict.fromkeys((columns, 1)):
+        for old in panel.legends:
+            old.remove()
         shown = handles or axis.get_legend_handles_labels()[0]
-        legend = axis.legend(handles=shown, ncols=number, **below, **looks)
-        if legend.get_window_extent(drawn.canvas.get_renderer()).width <= 0.95 * PANEL * drawn.dpi:
+        panel.legend(handles=shown, ncols=number, loc="outside lower center", **looks)
+        if size_of(panel)[0] <= 0.95 * PANEL:
             break
 
 
-def panels(path: Path) -> list[Path]:
-    """The files of a figure's panels that `save` wrote beside it, in reading order."""
-    files = path.parent.glob(f"{path.stem}-*.png")
-    return sorted(files, key=lambda file: int(file.stem.rpartition("-")[2]))
+def size_of(panel: Any) -> tuple[float, float]:
+    """Inches of a panel's key, across and down."""
+    drawn = panel.get_figure(root=True)
+    box = panel.legends[0].get_window_extent(drawn.canvas.get_renderer()) if panel.legends else None
+    return (box.width / drawn.dpi, box.height / drawn.dpi) if box else (0.0, 0.0)
 
 
-def save(drawn: Any, path: Path) -> None:
-    """The whole figure, and each of its panels with its key: NAME.png, NAME-1.png, NAME-2.png, ...
+def save(drawn: Any, path: Path) -> list[Path]:
+    """The whole figure, and each of its panels with its key: NAME.png, NAME-1.png, NAME-2.png, ... Returns
+    the panels' files.
 
     A page shows the panels side by side or one below the other, so that their text stays readable.
     """
     from matplotlib import pyplot
-    from matplotlib.transforms import Bbox
 
     if drawn.legends:
         raise ValueError("a key belongs to its panel, which is shown alone: use key(axis)")
-    for old in panels(path):
+    for old in path.parent.glob(f"{path.stem}-*.png"):
         old.unlink()
     make_room(drawn)
-    drawn.draw_without_rendering()
-    drawn.set_layout_engine("none")
-    boxes, inches = {path: drawn.bbox_inches}, drawn.dpi_scale_trans.inverted()
-    for number, axis in enumerate(drawn.axes, start=1):
-        (x0, y0), (x1, y1) = axis.get_tightbbox(drawn.canvas.get_renderer()).transformed(inches).get_points()
-        box = Bbox([[x0 - 0.05, y0 - 0.15], [x1 + 0.05, y1 + 0.05]])
-        boxes[path.with_name(f"{path.stem}-{number}.png")] = box
+    boxes = {path: drawn.bbox_inches}
+    for number, panel in enumerate(drawn.subfigs, start=1):
+        panel.text(0.99, 0.005, "NOT PRIVATE", ha="right", va="bottom", fontsize=7, color="gray")
+        boxes[path.with_name(f"{path.stem}-{number}.png")] = panel.bbox.transformed(
+            drawn.dpi_scale_trans.inverted()
+        )
     for file, box in boxes.items():
-        place = (drawn.dpi_scale_trans - drawn.transFigure).transform((box.x1 - 0.03, box.y0 + 0.02))
-        stamp = {"ha": "right", "va": "bottom", "fontsize": 7, "color": "gray"}
-        corner = drawn.text(*place, "NOT PRIVATE", **stamp)
         drawn.savefig(file, dpi=DENSITY, bbox_inches=box)
-        corner.remove()
     pyplot.close(drawn)
+    return [*boxes][1:]
 
 
 def make_room(drawn: Any) -> None:
-    """A figure grows by the keys of its rows, so that they take nothing off the panels; only then are these
-    laid out.
-    """
-    tallest: dict[int, float] = {}
-    for axis in drawn.axes:
-        if legend := axis.get_legend():
-            size = legend.get_window_extent(drawn.canvas.get_renderer())
-            row = axis.get_subplotspec().rowspan.start
-            tallest[row] = max(tallest.get(row, 0.0), size.height / drawn.dpi)
+    """A figure grows by its keys, so that they take nothing off the panels."""
     width, height = drawn.get_size_inches()
-    drawn.set_size_inches(width, height + sum(tallest.values()))
-    drawn.set_layout_engine("constrained", h_pad=0.15, w_pad=0.08)
+    rows = round(height / (0.8 * PANEL))
+    drawn.set_size_inches(width, height + rows * max(size_of(panel)[1] for panel in drawn.subfigs))

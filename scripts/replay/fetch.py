@@ -10,7 +10,6 @@ one, else FOLDER/NAME.csv, which is written. Needs the extra `scripts`.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
@@ -19,12 +18,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from common.runner import parse
+from common.tables import look_for
 
 from factored_mwem import FmwemError, InputError
 from factored_mwem.files.files import IfExists, check_target, replacing
-from replay.data import places
 from replay.figure import words
 
 STALL_SECONDS = 30.0
@@ -37,8 +39,7 @@ order of the rows), its `columns`, and whether the files name them (`has_header`
 
 def local(name: str) -> Path | None:
     """The copy of a table in the folder that FMWEM_DATASETS names, or None."""
-    known = places(name) if os.environ.get("FMWEM_DATASETS") else []
-    return next((path for path in known if path.is_file()), None)
+    return look_for(name) if os.environ.get("FMWEM_DATASETS") else None
 
 
 def fetch(name: str, folder: Path, *, base_url: str | None = None) -> Path:
@@ -106,13 +107,15 @@ def rows(content: bytes, *, has_header: bool) -> Iterator[list[str]]:
     return ([field.strip() for field in row] for row in records)
 
 
+@dataclass(frozen=True)
+class Fetch:
+    places: ClassVar[tuple[str, ...]] = ("name",)
+    name: Annotated[str, " or ".join(SOURCES)]
+    output: Annotated[Path, "folder for the CSV"] = Path()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("name", metavar="NAME", help=" or ".join(SOURCES))
-    parser.add_argument("-o", "--output", type=Path, default=Path(), help="folder for the CSV")
-    options = parser.parse_args()
+    options = parse(Fetch, __doc__, "replay fetch")
     try:
         print(json.dumps({"file": str(fetch(options.name, options.output))}))
     except FmwemError as error:

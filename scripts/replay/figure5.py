@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from common.runner import tabulated
 
 from factored_mwem import Domain
 from factored_mwem.workload.queries.cuboids import Cuboids
@@ -172,15 +173,11 @@ def plot(rows: list[Row]) -> Any:
 
 def tables(rows: list[Row]) -> list[Table]:
     """Errors, and what was measured."""
-    lines = []
-    for method, a_cell in dict.fromkeys((row["method"], row["a_cell"]) for row in rows):
-        for e, here in by(pick(rows, method=method, a_cell=a_cell), "epsilon").items():
-            shown = [f"{mean(here, key):.3g}" for key in ("max_error", "average_error")]
-            used = [f"{mean(here, key):.1f}" if key in here[0] else "" for key in ("three_way", "higher")]
-            lines.append([method, a_cell, f"{e:g}", *shown, *used])
-    header = ["method", "a cell costs", "epsilon", "maximum error", "average error", "3-way used"]
     caption = f"Error over 256 cuboids, and cuboids measured of each order (means of {seeds_of(rows)})"
-    return [Table(caption, [*header, "higher used"], lines)]
+    errors = "maximum error = {max_error:.3g} | average error = {average_error:.3g}"
+    used = "3-way used = {three_way:.1f} | higher used = {higher:.1f}"
+    titles, lines = tabulated(rows, "method a_cell epsilon", f"{errors} | {used}")
+    return [Table(caption, ["method", "a cell costs", *titles[2:]], lines)]
 
 
 def marks(rows: list[Row]) -> Marks:

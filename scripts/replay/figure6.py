@@ -15,6 +15,7 @@ from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
+from common.runner import tabulated
 
 from factored_mwem import Domain
 from factored_mwem.accounting.conversion import Composition
@@ -157,17 +158,12 @@ def plot(rows: list[Row]) -> Any:
 
 def tables(rows: list[Row]) -> list[Table]:
     """The seconds behind the plot."""
-    header = ("attributes", "order", "queries", "plain", "packed", "MWEM", "MWEM's part", "error left")
-    lines = [
-        [
-            *(f"{r[name]:,}" for name in ("attributes", "order", "queries")),
-            *(f"{r[s]:.3g}" for s in ("seconds_plain", "seconds_data", "seconds_mwem")),
-            f"{share(r):.1%}",
-            f"{r['max_error'] / r['max_error_before']:.1%}",
-        ]
-        for r in sorted(pick(rows, chance=CHANCE), key=lambda r: (-r["order"], r["attributes"]))
-    ]
-    return [Table("Seconds; MWEM's part is of plain and MWEM together", header, lines)]
+    timed = sorted(pick(rows, chance=CHANCE), key=lambda r: (-r["order"], r["attributes"]))
+    parts = [r | {"part": share(r), "left": r["max_error"] / r["max_error_before"]} for r in timed]
+    seconds = "plain = {seconds_plain:.3g} | packed = {seconds_data:.3g} | MWEM = {seconds_mwem:.3g}"
+    columns = f"{seconds} | MWEM's part = {{part:.1%}} | error left = {{left:.1%}}"
+    caption = "Seconds; MWEM's part is of plain and MWEM together"
+    return [Table(caption, *tabulated(parts, "attributes order queries", columns))]
 
 
 def marks(rows: list[Row]) -> Marks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from common.runner import tabulated
+
 from replay import data
 from replay.figure import Marks, Row, Table, mark
 
@@ -27,8 +29,8 @@ def run(case: Row) -> list[Row]:
 
 def tables(rows: list[Row]) -> list[Table]:
     """The paper's Table 1, as counted."""
-    lines = [[row["data"], *(f"{row[c]:,}" for c in COLUMNS)] for row in rows]
-    return [Table("Counted", ["", *COLUMNS], lines)]
+    columns = " | ".join(f"{name} = {{{name}:,}}" for name in COLUMNS)
+    return [Table("Counted", *tabulated(rows, "data", columns))]
 
 
 def marks(rows: list[Row]) -> Marks:

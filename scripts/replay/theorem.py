@@ -8,6 +8,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from common.runner import tabulated
 
 from factored_mwem.model.dense import ProductModel
 from replay import data
@@ -23,6 +24,9 @@ LIKELY = 0.5
 """A bound says something where it is below n with at least this probability."""
 DRAWN = 1.0
 """The epsilon of the plot."""
+ASKED = "experiment n |X| |Q| epsilon"
+BOUNDS = "T of the least bound = {t} | bound = {least:,.0f} | bound / n = {share:.2f}"
+BOUNDS += " | with probability = {chance:.2f}"
 CONSTANT = 3 * 10 ** (1 / 3)
 
 
@@ -121,11 +125,9 @@ def tables(rows: list[Row]) -> list[Table]:
     lines = []
     for at in EXPERIMENTS:
         t, least = whole_rounds(at, (at.queries - 1) // 2)
-        sizes = [f"{at.records:,}", f"{at.cells:,}", f"{at.queries:,}", f"{at.epsilon:g}", f"{t}"]
-        shares = [f"{least / at.records:.2f}", f"{probability(at.queries, t):.2f}"]
-        lines.append([at.name, *sizes, f"{least:,.0f}", *shares])
-    header = ["experiment", "n", "|X|", "|Q|", "epsilon", "T of the least bound", "bound", "bound / n"]
-    return [Table("Theorem 2.3 at the settings of the experiments", [*header, "with probability"], lines)]
+        bounds = {"t": t, "least": least, "share": least / at.records, "chance": probability(at.queries, t)}
+        lines.append(dict(zip(ASKED.split(), at, strict=True)) | bounds)
+    return [Table("Theorem 2.3 at the settings of the experiments", *tabulated(lines, ASKED, BOUNDS))]
 
 
 def marks(rows: list[Row]) -> Marks:

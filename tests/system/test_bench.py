@@ -6,13 +6,14 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
+from bench import tables
 from bench.coverage import rows_as_people, summed_up
-from bench.runner import Benchmark, Options, Row, parse
+from common.runner import Benchmark, Options, Row, parse
 from support.benches import ROOT, ROWS, SIZES, bench, codes, runs, write
 
 pytestmark = pytest.mark.system
@@ -23,14 +24,15 @@ class Asked(Options):
     rows: tuple[int, ...] = (1,)
     kind: Literal["one", "two"] = "one"
     plain: bool = False
+    bug: Annotated[Literal["three"] | None, "words"] = None
 
 
 def test_options_are_the_fields_of_a_dataclass() -> None:
     assert parse(Asked, "", "x", []) == Asked()
-    wanted = Asked(output=Path("a.csv"), rows=(2_000_000, 3, 4), kind="two", plain=True)
-    told = ["--rows", "2e6", "3,4", "--kind", "two", "--plain", "-o", "a.csv"]
+    wanted = Asked(output=Path("a.csv"), rows=(2_000_000, 3, 4), kind="two", plain=True, bug="three")
+    told = ["--rows", "2e6", "3,4", "--kind", "two", "--plain", "--bug", "three", "-o", "a.csv"]
     assert parse(Asked, "", "x", told) == wanted
-    for wrong in (["--rows", "1.5"], ["--kind", "three"]):
+    for wrong in (["--rows", "1.5"], ["--kind", "three"], ["--bug", "two"]):
         with pytest.raises(SystemExit):
             parse(Asked, "", "x", wrong)
 
@@ -134,3 +136,17 @@ def test_same_sees_what_a_copy_does_otherwise(tmp_path: Path) -> None:
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:4000]))
     done = bench(*told)
     assert done.returncode == 1 and "DIFFERENT: 2.stdout" in done.stdout, done.stdout + done.stderr
+
+
+def test_raw_columns_become_codes() -> None:
+    """Numbers in their order after words, a constant with two codes, as many amounts in every bin."""
+    few, size = tables.listed(pd.Series(["10", "9", "N", "9"]))
+    assert (few.tolist(), size) == ([2, 1, 0, 1], 3)
+    assert tables.listed(pd.Series(["1", "1"]))[1] == 2
+    codes, size = tables.money(np.array([0, 0, *range(1, 81)]))
+    assert size == 9 and np.bincount(codes).tolist() == [2, *[10] * 8]
+
+
+def test_a_missing_raw_file_is_named(tmp_path: Path) -> None:
+    done = bench("tables", "--raw", tmp_path, "-o", tmp_path)
+    assert done.returncode != 0 and "census-income.data" in done.stderr and "Traceback" not in done.stderr

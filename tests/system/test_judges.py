@@ -84,7 +84,10 @@ def test_all_contenders_are_judged_and_none_saw_the_holdout(
     for name, of in (("declared", 450), ("copies", 450), ("real hold-out", 150), ("columns shuffled", 450)):
         assert figures.loc[(name, 0), ["both", "of", "real"]].tolist() == [0, of, 450]
         assert ((name, 1) in figures.index) == (name in ("declared", "copies"))
-    assert "| declared | 2 | 0.0000 (0.0000) | 450.0000 (0.0000) | 450.0000 (0.0000) | - |" in said
+    assert (
+        "| people | 100 | declared | 2 | 0.0000 (0.0000) | 450.0000 (0.0000) | 450.0000 (0.0000) | - |"
+        in said
+    )
     assert "not run: broken on learnt" in said
     assert "not run: lost: no such library: astrolabe" in said
 
@@ -102,7 +105,7 @@ def test_what_was_found_before_an_interrupt_is_shown_and_what_cannot_be_installe
     told = ["--table", str(table), "--environments", str(tmp_path / "env"), "--runs", "1", "--marginals", "1"]
     assert main(told, judges, ()) == 0
     said = capsys.readouterr().out
-    assert "| drafted | 1 | 450.0000 |" in said
+    assert "| people | 1 | drafted | 1 | 450.0000 |" in said
     assert "not run: the rest: interrupted" in said
     assert "not run: absent: not installed: " in said and "no_such_package" in said
     with pytest.raises(NotRun):  # tried again
@@ -161,6 +164,29 @@ def test_words_in_a_column_of_numbers_become_a_column_of_their_own() -> None:
 def test_an_unknown_judge_is_refused_and_the_folder_runs_as_a_command(table: Path) -> None:
     with pytest.raises(SystemExit, match="solomon"):
         main(["--table", str(table), "--judges", "solomon", "--environments", str(table.parent)])
+    for wrong, words in ((["--target", "sexes"], "no column 'sexes'"), (["--label"], "with --target")):
+        with pytest.raises(SystemExit, match=words):
+            main(["--table", str(table), *wrong, "--environments", str(table.parent / "none")])
+    assert not (table.parent / "none").exists()
     command_line = [sys.executable, str(Path(__file__).parents[2] / "scripts" / "judges"), "--help"]
     done = subprocess.run(command_line, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "--environments" in done.stdout, done.stderr
+
+
+def test_our_own_judge_needs_no_environment_and_sees_a_release_and_its_label(
+    tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At epsilon 100 little is lost; the shuffled columns are exact alone, and far off together."""
+    people = pd.read_csv(table)
+    people.assign(age=people["age"] // 20, id=people["id"] % 5).to_csv(table, index=False)
+    told = ["--table", str(table), str(table), "--epsilon", "10", "100", "--runs", "1", "--target", "sex"]
+    told += ["--label", "--judges", "marginals", "--peers", "-o", str(tmp_path / "figures.csv")]
+    assert main(told) == 0
+    assert "label sex = " in capsys.readouterr().out
+    rows = pd.read_csv(tmp_path / "figures.csv")
+    assert set(rows["epsilon"]) == {10, 100} and not (tmp_path / "marginals").exists()
+    e1, e3 = (rows.groupby("rows")[name].mean() for name in ("e1", "e3"))
+    assert e1["columns shuffled"] == e3["learnt: encode, decode"] == 0 < e3["columns shuffled"]
+    for way in ("learnt", "learnt, label"):
+        noisy, exact = rows[rows["rows"] == way].groupby("epsilon")["e3"].mean()
+        assert exact < 0.1 and noisy > exact

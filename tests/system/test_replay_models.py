@@ -42,7 +42,7 @@ KINDS = [
 ]
 """Over one attribute, over several, and across."""
 MIXED = [(kind, q) for kind in KINDS for q in range(len(kind.cells))]
-needs_adult = pytest.mark.skipif(not any(p.is_file() for p in data.places("adult")), reason=data.ADULT)
+needs_adult = pytest.mark.skipif(data.look_for("adult") is None, reason=data.ADULT)
 
 
 def domain_of(shape: tuple[int, ...]) -> Domain:

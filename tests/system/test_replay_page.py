@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from replay import command, page
-from replay.drawing import canvas, key, make_room, panels, save
+from replay.drawing import canvas, key, make_room, save
 from replay.figure import FAILS, HLM, HOLDS, OPEN, PAPER, PROJECT, Claim, Table, filled, told
 
 PIXEL, GRU = b"\x89PNG", "Theorems of Gupta, Roth and Ullman"
@@ -141,16 +141,16 @@ def test_a_key_lies_below_its_panel_and_takes_nothing_off_it(
     make_room(drawn)
     drawn.canvas.draw()
     for axis in axes:
-        legend, frame = axis.get_legend().get_window_extent(), axis.get_window_extent()
+        (legend,) = (key.get_window_extent() for key in axis.get_figure(root=False).legends)
+        frame = axis.get_window_extent()
         assert legend.y1 <= axis.xaxis.label.get_window_extent().y1 < frame.y0
         others = [other for other in axes if other is not axis]
         assert not any(legend.overlaps(other.get_window_extent()) for other in others)
-        assert not any(legend.overlaps(other.get_legend().get_window_extent()) for other in others)
         assert frame.width > 3 * drawn.dpi and frame.height > 2 * drawn.dpi
     (tmp_path / "figure-9.png").write_bytes(PIXEL)
-    save(drawn, tmp_path / "figure.png")
-    files = panels(tmp_path / "figure.png")
-    assert [file.name for file in files] == [f"figure-{i}.png" for i in range(1, len(axes) + 1)]
+    files = save(drawn, tmp_path / "figure.png")
+    assert files == [tmp_path / f"figure-{i}.png" for i in range(1, len(axes) + 1)]
+    assert {*tmp_path.iterdir()} == {tmp_path / "figure.png", *files}
     widths = [int.from_bytes(file.read_bytes()[16:20], "big") for file in files]
     assert all(2 * 350 < width < 2.3 * 480 for width in widths)  # twice as dense as it is shown
 

@@ -1,4 +1,4 @@
-"""One runner of all benchmarks: options from the fields of a dataclass, rows as they are measured, one table.
+"""One runner of all scripts: options from the fields of a dataclass, rows as they are measured, one table.
 
 A benchmark is a class of options, a generator of rows (dictionaries, one for each run) and the columns of a
 table. Each row is told on standard error as soon as it is there, and written to `-o FILE` (CSV, or JSON lines
@@ -18,76 +18,64 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import MISSING, dataclass, fields
-from importlib import import_module
 from pathlib import Path
 from string import Formatter
 from tempfile import TemporaryDirectory
 from types import UnionType
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
 Row = dict[str, Any]
-HELP = {
-    "data": "names of tables in FMWEM_DATASETS, or paths of CSV files of codes",
-    "checkout": "folders that hold factored_mwem; default: this one",
-    "peers": "programs of peers.py to run beside; without names, all that have a Python",
-    "beside": "also show the rows of these CSV files, written earlier with -o",
-    "limit": "seconds after which a run did not finish",
-    "keep": "folder for all files; default: a temporary one",
-    "output": "file of all runs: CSV, or JSON lines where it ends in .jsonl",
-    "marginals": "all marginals of this order",
-    "tables": "folder of raw tables; see scripts/README.md",
-    "positive": "the code of the label that is to be told",
-    "models": "folder of releases, made where they are missing",
-    "edges": "an edge list of whole numbers with a header, in place of the graphs",
-    "seconds": "of CPU",
-    "max_memory": "of our releases, which spill rows where it is too little",
-}
-"""What an option means, in whichever benchmark, where its name leaves it open."""
+T = TypeVar("T")
 ALSO = {"output": ["-o"], "keep": ["--folder"]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The options of every benchmark. A field with a default is an option of that name; those of `places` are
-    given by their place.
+    given by their place. What a name leaves open, its annotation says.
     """
 
     places: ClassVar[tuple[str, ...]] = ()
-    output: Path | None = None
+    output: Annotated[Path | None, "file of all runs: CSV, or JSON lines where it ends in .jsonl"] = None
 
 
-def parse(options: type[Any], doc: str | None, name: str, arguments: Sequence[str]) -> Any:
+def parse(options: type[Any], doc: str | None, name: str, arguments: Sequence[str] | None = None) -> Any:
     """An instance of a dataclass of options from the command line; lists of numbers may have commas, too."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         name, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    types = typing.get_type_hints(options)
-    for field in fields(options):
-        kind, default = types[field.name], field.default
-        if isinstance(kind, UnionType):
+    types = typing.get_type_hints(options, include_extras=True)
+    for each in fields(options):
+        kind, default = types[each.name], each.default
+        words = typing.get_args(kind)[1:] if typing.get_origin(kind) is Annotated else ()
+        kind = typing.get_args(kind)[0] if words else kind
+        if typing.get_origin(kind) in (typing.Union, UnionType):
             kind = next(part for part in typing.get_args(kind) if part is not type(None))
         many = typing.get_origin(kind) is tuple
         kind = typing.get_args(kind)[0] if many else kind
         shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
         said = () if shown in (MISSING, None, "", False) else (f"default: {shown}",)
-        given: Row = {"help": "; ".join([*HELP.get(field.name, "").splitlines(), *said])}
+        given: Row = {"help": "; ".join([*words, *said])}
         given["default"] = argparse.SUPPRESS  # the class has it
         choices = typing.get_args(kind)
         if kind is bool:
             given["action"] = "store_true"
         else:
             given |= {"type": whole if kind is int else str if choices else kind}
-            given |= {"choices": choices} if choices else {"metavar": field.name.upper()}
+            given |= {"choices": choices} if choices else {"metavar": each.name.upper()}
         if many:
             given |= {"nargs": "*" if default is None else "+", "action": "extend"}
-        if field.name in getattr(options, "places", ()):
+        if each.name in getattr(options, "places", ()):
             given |= {} if many or default is MISSING else {"nargs": "?", "default": default}
-            parser.add_argument(field.name, **given)
+            parser.add_argument(each.name, **given)
         else:
-            flag = f"--{field.name.replace('_', '-')}"
-            parser.add_argument(flag, *ALSO.get(field.name, []), required=default is MISSING, **given)
+            flag = f"--{each.name.replace('_', '-')}"
+            parser.add_argument(flag, *ALSO.get(each.name, []), required=default is MISSING, **given)
     apart = (text.split(",") if set(text) <= set("0123456789.e,") else [text] for text in arguments)
     found = vars(parser.parse_args([*itertools.chain(*apart)]))
+    if found.get("quick") and found.get("full"):
+        parser.error("--quick and --full exclude each other")
     return options(**{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})
 
 
@@ -128,6 +116,10 @@ class Benchmark:
         known = [*self.key.split(), "run", *names, *self.also]
         return list(dict.fromkeys([*known, "cpu", "wall", "peak_mb", "status"]))
 
+    def kind(self, row: Row) -> tuple[Any, ...]:
+        """What a run is one of."""
+        return tuple(row.get(name, "") for name in self.key.split())
+
     def recorded(self, rows: Iterable[Row], out: Path | None) -> Iterator[Row]:
         """The same rows, each told and written as soon as it is there."""
         with open(out or "/dev/null", "w", encoding="utf-8", newline="") as file:
@@ -145,26 +137,31 @@ class Benchmark:
                 yield row
 
     def table(self, rows: Iterable[Row]) -> Iterator[str]:
-        """A line for each kind of run, in the order in which the first of each came."""
-        names = self.key.split()
-        kinds: dict[tuple[Any, ...], list[Row]] = {}
-        for row in rows:
-            kinds.setdefault(tuple(row.get(name, "") for name in names), []).append(row)
-        titles, specs = zip(*(column.split(" = ") for column in self.columns.split(" | ")), strict=True)
-        yield f"| {' | '.join([*names, *titles])} |"
-        yield "|---" * (len(names) + len(titles)) + "|"
-        firsts: dict[tuple[Any, ...], list[Row]] = {}
-        for kind, runs in kinds.items():
-            firsts.setdefault(kind[:-1], runs)
-            base = firsts[kind[:-1]] if self.base is None else kinds.get((*kind[:-1], self.base), [])
-            good = [run for run in runs if run.get("status", "ok") == "ok"]
-            of = f" ({len(good)} of {len(runs)} runs)" if 0 < len(good) < len(runs) else ""
-            start = f"| {' | '.join(_plain(part) for part in kind)}{of} |"
-            if good:
-                figures = Figures(good, base)
-                yield f"{start} {' | '.join(spec.format_map(figures) for spec in specs)} |"
-            else:
-                yield f"{start} {runs[0]['status']} |{' |' * (len(specs) - 1)}"
+        titles, lines = tabulated(rows, self.key, self.columns, self.base)
+        yield from markdown(lines, " | ".join(titles)).splitlines()
+
+
+def tabulated(
+    rows: Iterable[Row], key: str, columns: str, base: str | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """(titles, lines of cells): a line for each kind of run, in the order in which the first of each came.
+    See Benchmark for the rest.
+    """
+    names, kinds = key.split(), dict[tuple[Any, ...], list[Row]]()
+    for row in rows:
+        kinds.setdefault(tuple(row.get(name, "") for name in names), []).append(row)
+    titles, specs = zip(*(column.split(" = ") for column in columns.split(" | ")), strict=True)
+    firsts, lines = dict[tuple[Any, ...], list[Row]](), list[list[str]]()
+    for kind, runs in kinds.items():
+        firsts.setdefault(kind[:-1], runs)
+        beside = firsts[kind[:-1]] if base is None else kinds.get((*kind[:-1], base), [])
+        good = [run for run in runs if run.get("status", "ok") == "ok"]
+        *start, last = (_plain(part) for part in kind)
+        of = f" ({len(good)} of {len(runs)} runs)" if 0 < len(good) < len(runs) else ""
+        figures = Figures(good, beside)
+        shown = [spec.format_map(figures) for spec in specs] if good else [runs[0]["status"]]
+        lines.append([*start, f"{last}{of}", *shown, *[""] * (len(specs) - len(shown))])
+    return [*names, *titles], lines
 
 
 class Figures(dict[str, "Figure"]):
@@ -211,6 +208,27 @@ def _plain(value: Any) -> str:
     return format(value, "g" if isinstance(value, float) else "," if isinstance(value, int) else "")
 
 
+def printed(head: str, results: Iterable[T], cells: Callable[[T], Sequence[object]]) -> list[T]:
+    """The results, each printed as a line of a table as soon as it is there; the titles of `head` stand above
+    the first.
+    """
+    shown: list[T] = []
+    for result in results:
+        line = markdown([cells(result)]) if shown else markdown([cells(result)], head)
+        print(line, flush=True)
+        shown.append(result)
+    if shown:
+        print()
+    return shown
+
+
+def markdown(rows: Iterable[Sequence[object]], head: str = "") -> str:
+    """Lines of a table, below titles that are joined by " | "."""
+    titles = [head.split(" | "), ["---"] * len(head.split(" | "))] if head else []
+    lines = ("".join(f"| {cell} " if cell != "" else "| " for cell in cells) for cells in (*titles, *rows))
+    return "\n".join(f"{line}|" for line in lines)
+
+
 def earlier(paths: Iterable[Path]) -> Iterator[Row]:
     """Rows of runs in CSV files that were written before."""
     import pandas as pd
@@ -224,9 +242,7 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def need_sklearn(why: str) -> None:
-    """SystemExit before anything has run, where it is missing."""
-    try:
-        import_module("sklearn")
-    except ModuleNotFoundError:
-        sys.exit(f"{why} needs scikit-learn; pip install scikit-learn")
+def refuse(line: str) -> NoReturn:
+    """Exit code 2, as for any other option that is wrong."""
+    tell(line)
+    sys.exit(2)
