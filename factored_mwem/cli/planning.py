@@ -121,14 +121,14 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
 def learning_text(found: LearningForecast, rows: int) -> str:
     kinds = ", ".join(f"{name} {kind}" for name, kind in list(found.columns.items())[:30])
     more = f", and {len(found.columns) - 30} more" if len(found.columns) > 30 else ""
-    text, number = found.thresholds
+    least, most = found.thresholds
     return "\n".join(
         [
             f"{len(found.columns)} columns (type): {kinds}{more}",
             f"domain      none is declared: it will be learnt, for at most {found.discovery_share:.0%} of "
             f"the budget with about {rows:,} rows (--assume-rows)",
-            f"values      of text are kept from about {text:,.0f} rows on, popular numbers and moments on "
-            f"their own from about {number:,.0f}; the rest of those in bins of about equal mass",
+            f"values      are kept from about {least:,.0f} rows on where these hold no other rare value, "
+            f"else from up to {most:,.0f}; other numbers and moments in bins of about equal mass",
             "then        single columns are measured, and rounds follow as with a declared domain",
             "no row was read and nothing was spent",
         ]
@@ -210,7 +210,7 @@ def _noise(first: Prospect | None) -> list[tuple[str, str]]:
     if first is None:
         return []
     if first.kept_from is not None:
-        return [("value kept", "needs about so many rows: a text / a popular number or moment")]
+        return [("value kept", "needs about so many rows: if they hold no other rare value / at most")]
     text = "rows, on average: single columns first / marginals that the first rounds choose; or, of a small"
     return [
         ("noise", text),
