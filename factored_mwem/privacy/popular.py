@@ -57,15 +57,17 @@ def popular_together(
 ) -> list[FoundColumn]:
     """The columns with the values that a second look finds. It passes over all that was found, so most rows
     hold few values that are looked for, and each gives all its weight W to those: W / sqrt(m) where there are
-    m. Budget is shared among the rare values of one row, no longer among columns.
+    m of columns with equal claims. Budget is shared among the rare values of one row, no longer among
+    columns.
 
-    Which columns are looked at, and which of their values are known, is public: noisy answers. Given those, a
-    row has one key at most in each column, so m of c columns, and gives each of them w = floor(W / sqrt(m)),
-    a function of that row alone. One row: squared L2 m w^2 <= W^2, linf W, l0 c. The k rows of a person: each
-    is a vector at most W long with nothing below 0, so their sum has L2 <= k W, linf <= k W, l0 <= k c.
-    Replace: one such sum a less another b, neither below 0: squared L2 |a - b|^2 <= |a|^2 + |b|^2, so at most
-    2 (k W)^2, linf k W, l0 2 k c. What is taken off all counts is public and moves none further, as in
-    `ColumnDiscovery.popular`; so a key that only one of two neighbours hands to the noise has k W at most.
+    Which columns are looked at, which of their values are known, and so what they claim, is public: noisy
+    answers. Given those, a row has one key at most in each of c columns, and gives a key of claim q, of q1 +
+    q2 + ... in that row, w = floor(W sqrt(q / (q1 + q2 + ...))), a function of that row alone. One row: the
+    w^2 add up to W^2 at most, linf W, l0 c. The k rows of a person: each is a vector at most W long with
+    nothing below 0, so their sum has L2 <= k W, linf <= k W, l0 <= k c. Replace: one such sum a less another
+    b, neither below 0: squared L2 |a - b|^2 <= |a|^2 + |b|^2, so at most 2 (k W)^2, linf k W, l0 2 k c. What
+    is taken off all counts is public and moves none further, as in `ColumnDiscovery.popular`; so a key that
+    only one of two neighbours hands to the noise has k W at most.
     """
     looked = [one for one in found if is_looked_at(one)]
     if not looked or not cost:

@@ -26,7 +26,7 @@ from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import KINDS
 from factored_mwem.tables.codes.profile import profile
-from factored_mwem.tables.codes.rest import shared
+from factored_mwem.tables.codes.rest import CLAIM, shared
 from factored_mwem.tables.inputs.source import open_table
 
 RHO = Fraction(1)
@@ -118,7 +118,7 @@ def rarer(unit: Unit) -> Check:
     """
     names, k = "abcdefghi", unit.contributions
     _, threshold, _ = together_for(unit, len(names), RHO, DELTA)
-    enough = math.ceil(threshold / shared(len(names))[-1])
+    enough = math.ceil(threshold / shared(CLAIM, CLAIM * len(names))[-1])
     gone = ["gone"] * (k * (unit.neighbours is REPLACE))
     pair = ["red"] * (enough - k) + gone, ["red"] * enough
     worlds = [open_source(pa.table({name: ["common"] * 5 + rows for name in names})) for rows in pair]

@@ -192,7 +192,7 @@ def shift_of_the_table(honest: Any) -> Any:
 
 def whole_weights(_: Any) -> Any:
     """However many values a row shares its weight among, each gets all of it."""
-    return lambda most: np.array([0] + [WEIGHT] * most, dtype=np.int64)
+    return lambda claim, most: np.array([0] + [WEIGHT] * most, dtype=np.int64)
 
 
 def own_popular(honest: Any) -> Any:

@@ -22,6 +22,10 @@ from factored_mwem.tables.inputs.table import Table
 
 WEIGHT = 2**10
 """What a row has to give, in whole parts, so that sums are exact."""
+CLAIM, LEAST_CLAIM = 4, 1
+"""What a column claims of it: its squares are shared in proportion. Least where no value at all was found, as
+in an identifier: in every row it would take half of what is meant for a rare category.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class Known:
     scale: float
     values: frozenset[float] = field(default_factory=frozenset)
     texts: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def claim(self) -> int:
+        return CLAIM if self.values or self.texts else LEAST_CLAIM
 
     def unknown(self, column: ColumnProfile) -> np.ndarray:
         """bool[value]: those whose number, moment or text is not known; a null has none."""
@@ -52,11 +60,12 @@ class Known:
         return unknown
 
 
-def shared(most: int) -> np.ndarray:
-    """int64[m]: what each of m values gets of a row's WEIGHT, rounded down: m times its square is at most the
-    square of WEIGHT. For m up to `most`.
+def shared(claim: int, most: int) -> np.ndarray:
+    """int64[claims]: what a value of this `claim` gets of a row's WEIGHT where there are so many in all, up
+    to `most`: its square is the square of WEIGHT times claim / claims, rounded down; so all add up to less.
     """
-    return np.array([0, *(math.isqrt(WEIGHT**2 // m) for m in range(1, most + 1))], dtype=np.int64)
+    squares = (WEIGHT**2 * claim // claims for claims in range(max(claim, 1), most + 1))
+    return np.array([*[0] * claim, *map(math.isqrt, squares)], dtype=np.int64)
 
 
 def weigh(columns: Sequence[pa.Array], known: Sequence[Known]) -> list[tuple[pa.Array, np.ndarray]]:
@@ -69,14 +78,15 @@ def weigh(columns: Sequence[pa.Array], known: Sequence[Known]) -> list[tuple[pa.
         distinct.append(words.dictionary)
         unknown.append(np.append(own.unknown(part), False))  # the last stands for null
         places.append(pc.fill_null(words.indices, len(words.dictionary)).to_numpy())
-    held = np.zeros(len(places[0]) if places else 0, dtype=np.int64)
-    for place, new in zip(places, unknown, strict=True):
-        held += new[place]
-    weights = shared(len(columns))[held].astype(np.float64)  # sums stay far below 2^53
+    claims = np.zeros(len(places[0]) if places else 0, dtype=np.int64)
+    for own, place, new in zip(known, places, unknown, strict=True):
+        claims += own.claim * new[place]
+    shares = {own.claim: shared(own.claim, CLAIM * len(columns)) for own in known}
     sums = []
-    for values, place, new in zip(distinct, places, unknown, strict=True):
+    for own, values, place, new in zip(known, distinct, places, unknown, strict=True):
         rows = np.flatnonzero(new[place])
-        each = np.bincount(place[rows], weights[rows], minlength=len(new)).astype(np.int64)
+        weights = shares[own.claim][claims[rows]].astype(np.float64)  # sums stay far below 2^53
+        each = np.bincount(place[rows], weights, minlength=len(new)).astype(np.int64)
         which = np.flatnonzero(new)
         sums.append((values.take(pa.array(which)), each[which]))
     return sums
