@@ -235,11 +235,16 @@ def discover(
         if kind != "boolean":
             cost = part * each.get(kind, VALUES) * (1 - second)
             start = ColumnDiscovery(session, profiles[column.name], start).popular(cost, delta)
+        if kind in each:  # read for the last time: the second look needs the memory
+            del profiles[column.name]
         found.append(start)
     cost = part * second * sum(each.get(kind, VALUES) for kind in types)
     found = popular_together(session, table, found, cost, budget.discovery_delta * second)
+    coarse, fine = part * RANGE, part * DETAIL
     return [
-        ColumnDiscovery(session, profiles[one.column.name], one).beside_values(part * RANGE, part * DETAIL)
+        ColumnDiscovery(session, profiles[one.column.name], one).beside_values(coarse, fine)
+        if one.kinds
+        else one
         for one in found
     ]
 
@@ -270,10 +275,8 @@ class ColumnDiscovery:
     found: FoundColumn
 
     def beside_values(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
-        """With cells of the numbers or moments that are not popular, where the column is of those."""
+        """With cells of the numbers or moments that are not popular, unless nearly all the rest is text."""
         found = self.found
-        if not found.kinds:
-            return found
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
         return self.cells(coarse, fine)
