@@ -240,11 +240,8 @@ def discover(
         found.append(start)
     cost = part * second * sum(each.get(kind, VALUES) for kind in types)
     found = popular_together(session, table, found, cost, budget.discovery_delta * second)
-    coarse, fine = part * RANGE, part * DETAIL
     return [
-        ColumnDiscovery(session, profiles[one.column.name], one).beside_values(coarse, fine)
-        if one.kinds
-        else one
+        ColumnDiscovery(session, profiles[one.column.name], one).beside_values(part) if one.kinds else one
         for one in found
     ]
 
@@ -274,12 +271,14 @@ class ColumnDiscovery:
     sealed: Sealed
     found: FoundColumn
 
-    def beside_values(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
-        """With cells of the numbers or moments that are not popular, unless nearly all the rest is text."""
+    def beside_values(self, part: Fraction) -> FoundColumn:
+        """With cells of the numbers or moments that are not popular, unless most values are texts. Cost:
+        `part` for each of their weights.
+        """
         found = self.found
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
-        return self.cells(coarse, fine)
+        return self.cells(part * RANGE, part * DETAIL)
 
     def popular(self, cost: Fraction, delta: Fraction) -> FoundColumn:
         """Every value whose noisy count passes the threshold.
