@@ -30,6 +30,7 @@ OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.histogram",
+    "privacy.popular.popular_together",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
 """The functions that open private numbers: charge, read and draw, once each."""
@@ -128,11 +129,11 @@ def _called(node: ast.AST | None) -> str:
     return _full(node).split(".")[-1]
 
 
-HANDED_TO = "encode of discover learn read read_edges seal_rows check_numbers isinstance"
+HANDED_TO = "encode of discover popular_together learn read read_edges seal_rows check_numbers isinstance"
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without with_rows_of_person bounded fingerprint form cluster "
 """What may be asked of one."""
-READS = "profile encoded people_by_rows constancy"
+READS = "profile weighed encoded people_by_rows constancy"
 """What reads its rows: in privacy/ alone, in a statement that seals them."""
 
 
@@ -185,9 +186,14 @@ WHO_SAYS = {
         "owner.draft privacy.discover privacy.other.projected tables.backends.people tables.backends.source "
         "tables.backends.spark tables.backends.sql tables.codes.profile"
     ),
+    "weighed": (
+        "privacy.popular tables.backends.people tables.backends.source tables.backends.spark "
+        "tables.backends.sql tables.codes.rest"
+    ),
     "ColumnProfile": (
-        "owner.draft privacy.discover privacy.other.projected tables.backends.people tables.backends.source "
-        "tables.backends.spark tables.backends.sql tables.codes.profile"
+        "owner.draft privacy.discover privacy.other.projected privacy.popular tables.backends.people "
+        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.profile "
+        "tables.codes.rest"
     ),
     "recode": "mechanisms.learn privacy.counts privacy.session",
     "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",

@@ -123,14 +123,14 @@ def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
 
 def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
     """What a release without a declared domain would do, by the words that begin its lines."""
-    text, number = forecast.thresholds
+    least, most = forecast.thresholds
     return {
         "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
         "domain": "none is declared: which values there are is learnt from noisy counts, for at most "
         f"{forecast.discovery_share:.0%} of the budget",
-        "text": f"a value that about {text:,.0f} rows have is kept; rarer ones become 'other'",
-        "numbers": f"a number, date or time that about {number:,.0f} rows have is kept as it is; all others "
-        "go into ranges that hold about as many rows each",
+        "values": f"that about {least:,.0f} rows have are kept as they are where these rows hold no other "
+        f"rare value, else those of up to {most:,.0f}; rarer texts become 'other', rarer numbers, dates and "
+        "times go into ranges that hold about as many rows each",
         "rounds": "follow as with a declared domain",
         "for": f"a table of about {rows:,} rows (--assume-rows); of a smaller one less is kept",
     }
@@ -223,7 +223,9 @@ def _noise(first: Prospect | None) -> list[str]:
     if first is None:
         return []
     if first.kept_from is not None:
-        return lined("value kept", ["if about so many rows have it: a text / a number, date or time"])
+        return lined(
+            "value kept", ["if about so many rows have it: where they hold no other rare value / at most"]
+        )
     return lined(
         "noise",
         [

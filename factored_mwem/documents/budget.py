@@ -11,6 +11,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.documents.page import NOTHING, counted, figure, percent, plain
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import ChargeRecord, charges_of
+from factored_mwem.privacy.popular import RARER
 
 WORDS = {
     "discover": "finding out which values there are",
@@ -60,7 +61,7 @@ def _order(kind: str) -> tuple[int, str]:
 
 
 def _cells(charges: list[Charge], cost: float, share: float) -> tuple[str, ...]:
-    scales = {charge.scale for charge in charges}
+    scales = {charge.scale for charge in charges if charge.target[-1:] != (RARER,)}  # others are in rows
     low, high = figure(min(scales)), figure(max(scales))
     delta = float(sum((charge.delta for charge in charges), Fraction(0)))
     noise = low if low == high else f"{low} to {high}"

@@ -25,7 +25,7 @@ from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.source import Source
 
 RARE = 0.9
-"""A column of text is an identifier, or free text, when more of its values than this become `other`."""
+"""Hardly anything of a column of text was found when more of its values than this become `other`."""
 HOPELESS = 0.25
 """A release ends after learning where this share of the rows is wrong in the mean column, as predicted."""
 
@@ -33,13 +33,15 @@ HOPELESS = 0.25
 @dataclass(frozen=True, slots=True, eq=False)
 class Learning:
     """A learnt domain, the session with the rows encoded in it, its measured one-way marginals, and by column
-    what becomes of its values. `dropped`: columns left out, for nearly every value of theirs is its own.
+    what becomes of its values. `dropped`: columns left out, for hardly any value of theirs was found.
+    `enough`: about how many rows a value needs for that, by column.
     """
 
     domain: Domain
     session: Session
     measured: tuple[Measurement, ...]
     fates: dict[str, Fate]
+    enough: dict[str, float]
     dropped: tuple[str, ...] = ()
 
 
@@ -89,6 +91,7 @@ def learn(
         session.recode(domain, {settled[a].attribute.name: settled[a].codes for a in kept}),
         tuple(replace(measured[a], positions=(i,)) for i, a in enumerate(kept)),
         {settled[a].attribute.name: settled[a].fate for a in kept},
+        {column.column.name: column.enough for column in found},
         tuple(first.names[a] for a in range(len(first)) if a not in kept),
     )
 
@@ -98,7 +101,9 @@ def _left_out(made: Pruned, needed: Collection[str]) -> bool:
 
 
 def is_unique(attribute: Attribute, fate: Fate) -> bool:
-    """Whether nearly every value of a column of text is its own: an identifier, or free text."""
+    """Whether hardly any value of a column of text was found: an identifier, free text, or a category of many
+    values that few rows have each; the noisy counts do not tell which.
+    """
     present = fate.kept + fate.other
     return attribute.type == "string" and attribute.other == OTHER and fate.other > RARE * max(present, 0.1)
 
@@ -114,7 +119,7 @@ def _check_worth(
     what = f"noise hides {np.mean(losses):.0%} of the mean column, most of {some_names(worst)}"
     unique = [made.attribute.name for made in settled if is_unique(made.attribute, made.fate)]
     if unique and len(unique) < len(settled):
-        what += f" (nearly every value of {some_names(unique)} is its own: --drop-unique leaves that out)"
+        what += f" (hardly any value of {some_names(unique)} has enough rows: --drop-unique leaves that out)"
     raise _nothing(session, what, len(settled), rows)
 
 
@@ -141,6 +146,7 @@ def with_popular(found: FoundColumn, made: Pruned, stddev: float) -> np.ndarray:
 
     A count that was found passed a threshold, so by itself it is too high on average. It takes part only
     where the other, whose noise is its own, lies far above the threshold: hardly any noise is cut off there.
+    What the second look found has no count of its own.
     """
     noisy, attribute = made.noisy.copy(), made.attribute
     if not found.stddev:
@@ -154,10 +160,12 @@ def with_popular(found: FoundColumn, made: Pruned, stddev: float) -> np.ndarray:
 
 
 def popular_counts(found: FoundColumn, attribute: Attribute) -> dict[int, int]:
-    """The noisy count that each popular value was found by, by its code."""
+    """The noisy count that each popular value was found by in the first look, by its code."""
+    values = {value: n for value, n in found.values.items() if value not in found.rare}
+    texts = {text: n for text, n in found.texts.items() if text not in found.rare}
     if found.type == "string":
         at = {value: code for code, value in enumerate(attribute.values)}
-        return {at[text]: n for text, n in found.texts.items() if text in at and text != OTHER}
+        return {at[text]: n for text, n in texts.items() if text in at and text != OTHER}
     if attribute.categorical:
         units, codes = attribute.units, np.arange(len(attribute.values))
     else:
@@ -165,10 +173,8 @@ def popular_counts(found: FoundColumn, attribute: Attribute) -> dict[int, int]:
     if found.type == "number" and found.unit != "number":
         units = np.rint(units * found.scale)
     by_code = {
-        int(code): found.values[float(u)]
-        for u, code in zip(units, codes, strict=True)
-        if float(u) in found.values
+        int(code): values[float(u)] for u, code in zip(units, codes, strict=True) if float(u) in values
     }
     begin = attribute.size - attribute.nullable - len(attribute.sentinels)
-    texts = enumerate(attribute.sentinels)
-    return by_code | {begin + i: found.texts[text] for i, text in texts if text in found.texts}
+    sentinels = enumerate(attribute.sentinels)
+    return by_code | {begin + i: texts[text] for i, text in sentinels if text in texts}

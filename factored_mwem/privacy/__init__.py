@@ -4,14 +4,15 @@ What noise costs: accounting/ (unit.py every sensitivity, accountant.py every sc
 scores and answers are: workload/candidates.py, residual_basis.py and queries/, domain/levels.py,
 kernels/counting.py, scoring.py and linear.py. What a row is: tables/delimited.py and kernels/text.py (records
 of a text file), source.py, contributions.py and people.py (at most k of a person), parsing.py, codec.py
-(values to codes), profile.py (what `discover` counts). Where rows are, and that every place counts the same:
-backends/. mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
+(values to codes), profile.py and rest.py (what `discover` counts). Where rows are, and that every place
+counts the same: backends/. mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
 
-What reads private rows: the verbs of `backends.source.Source` (bounded, profile, encoded, fingerprint) and
-`Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py,
-profile.py, contributions.py and tables/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py
-(of `evaluate`) and verifier/. Counts are exact sums over rows of public functions of each row: order, parts,
-retries and threads cannot change them, and coarser ones are exact sums of finer ones.
+What reads private rows: the verbs of `backends.source.Source` (bounded, profile, weighed, encoded,
+fingerprint) and `Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for
+backends/codes.py, profile.py, rest.py, contributions.py and tables/fingerprint.py, and, NOT PRIVATE, for
+draft.py, pipeline/readings.py (of `evaluate`) and verifier/. Counts are exact sums over rows of public
+functions of each row: order, parts, retries and threads cannot change them, and coarser ones are exact sums
+of finer ones.
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it
@@ -95,7 +96,9 @@ marginals, with their sensitivities.
     2 k keys change, each by at most linf = k (Rogers 2023). What is counted is max(c - m, 0) with m public:
     no further from a neighbour's than c itself, and 0 where c is, so l0, linf and L2 are as they were, and
     a key that only one of two neighbours has above m has a count of at most k there. Were m taken from the
-    table, all counts would move at once.
+    table, all counts would move at once. In the second look (`popular_together`) each row has one weight,
+    which it shares among the values that it holds and no answer before named: a function of that row and of
+    noisy answers, so a person's k rows add a vector at most k weights long, none of it below 0, to k c keys.
  2. What is left: cells leave out the values that were *found* popular, by the noisy answer, never those that
     are popular; so given the answers before it is a histogram of a fixed part of the values. The finer grid
     is made of the coarse one's noisy counts.
@@ -121,9 +124,10 @@ Reading. Private numbers lie in `Sealed` objects, the rows as codes among them; 
 public of a question: what it is about, and the norms of what one person changes in its answers.
 `Session._unseal` is the one way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds`
 alone, finds the charge that was made when the test began). `Session.select` and `Session.measure`, the parts
-of `discover` (`read_votes`, `ColumnDiscovery.popular`, `ColumnDiscovery.histogram`), `measure_residuals`,
-`measure_smooth` and `measure_by_laplace` are its only callers. Their answers carry noise from `noise.py`, the
-only module that draws. What is not needed for a release is argued in `privacy/other/__init__.py`.
+of `discover` (`read_votes`, `ColumnDiscovery.popular`, `ColumnDiscovery.histogram`, `popular_together`),
+`measure_residuals`, `measure_smooth` and `measure_by_laplace` are its only callers. Their answers carry noise
+from `noise.py`, the only module that draws. What is not needed for a release is argued in
+`privacy/other/__init__.py`.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

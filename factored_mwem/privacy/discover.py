@@ -1,8 +1,9 @@
 """discover: what a domain is made of, learnt from the private table inside the budget.
 
-Per column: a noisy vote on what its values look like; its popular values by thresholded counts; of what is
-left of numbers and moments, noisy counts over a coarse public grid and, where those stand out, over a finer
-one. Every reading is charged first; a threshold's delta is charged too. One pass over the rows serves all.
+Per column: a noisy vote on what its values look like; its popular values by thresholded counts, and in a
+second look at all columns together those that are rarer; of what is left of numbers and moments, noisy counts
+over a coarse public grid and, where those stand out, over a finer one. Every reading is charged first; a
+threshold's delta is charged too. Two passes over the rows serve all.
 What follows from the answers, bins among it, is made by learn.py of the mechanisms, which also measures the
 first marginals over them. Why it keeps the promise is said in `__init__.py` of this folder.
 """
@@ -19,10 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
-from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, filled, refine
 from factored_mwem.errors import InputError
+from factored_mwem.privacy.popular import (
+    SHIFT,
+    keys_of,
+    popular_together,
+    second_share,
+    threshold_for,
+    together_for,
+)
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import Source
@@ -36,6 +44,7 @@ from factored_mwem.tables.codes.kinds import (
     tick_of,
 )
 from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.codes.rest import WEIGHT, Known
 
 T = TypeVar("T")
 TOLERANCE = 0.05
@@ -46,8 +55,6 @@ of a unit, where all are written so.
 """
 BELIEVED = 4.0
 """Standard deviations of noise from which a vote is believed: noise alone gets there once in 30,000 times."""
-SHIFT = 4
-"""Popular values are counted from the fourth part of the noise on: see `popular`."""
 VOTES = Fraction(1, 30)
 """The share of the whole budget that all votes get; at most a tenth of the most that discovery may cost."""
 TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
@@ -63,7 +70,9 @@ class FoundColumn:
     `type`: of its numbers or moments, or "string" or "boolean". `rows`, `present`, `numbers`: noisy counts of
     the table's rows, of this column's values that are not null, and of those that are numbers or moments.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
-    standard deviation `stddev`, each of at least `threshold`. `edges`, `noisy`: cells of what is left and
+    standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
+    they were found by what rows that hold other rare values gave them. `enough`: about how many rows a value
+    needs to be found at all. `edges`, `noisy`: cells of what is left and
     their noisy counts, of `cell_stddev`; none if nothing stands out. `mixed`: whether the votes say that
     there are texts beside the numbers or moments of a column of text, found or not.
     """
@@ -78,6 +87,8 @@ class FoundColumn:
     texts: dict[str, int] = field(default_factory=dict)
     stddev: float = 0.0
     threshold: int = 0
+    rare: frozenset[float | str] = frozenset()
+    enough: float = math.inf
     edges: np.ndarray | None = None
     noisy: np.ndarray | None = None
     cell_stddev: float = 0.0
@@ -100,6 +111,17 @@ class FoundColumn:
     def tick(self) -> int:
         """How many whole numbers lie from one value that the column's type can hold to the next."""
         return tick_of(self.column.type) if self.type == "datetime" else 1
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What counts as a number or moment of the column's type; else a value is a text."""
+        if self.type in ("string", "boolean"):
+            return ()
+        return NUMBERS if self.type in ("integer", "number") else MOMENTS
+
+    @property
+    def known(self) -> Known:
+        return Known(self.kinds, self.unit, self.scale, frozenset(self.values), frozenset(self.texts))
 
     @property
     def mostly_text(self) -> bool:
@@ -190,7 +212,9 @@ def discover(
     each = {"boolean": 0, "string": TEXTS}
     weights = sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types)
     part = (budget.amount * share(rows, len(names)) - first) / max(weights, 1)
-    delta = budget.discovery_delta / len(names)
+    keyed = sum(kind != "boolean" for kind in types)
+    second = second_share(keyed)
+    delta = budget.discovery_delta / max(keyed, 1) * (1 - second)
     found = []
     for column, seen, kind in zip(fields, votes, types, strict=True):
         start = FoundColumn(
@@ -199,13 +223,23 @@ def discover(
             rows,
             present=rows - float(seen.noisy[KINDS.index("null")]),
             numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
+            enough=0.0 if kind == "boolean" else math.inf,
             decimals=seen.decimals() if kind == "number" else None,
             resolution=seen.resolution() if kind == "datetime" else None,
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
-        reader = ColumnDiscovery(session, profiles[column.name], start)
-        found.append(reader.read(part, delta))
-    return found
+        if kind != "boolean":
+            cost = part * each.get(kind, VALUES) * (1 - second)
+            start = ColumnDiscovery(session, profiles[column.name], start).popular(cost, delta)
+        if kind in each:  # read for the last time: the second look needs the memory
+            del profiles[column.name]
+        found.append(start)
+    cost = part * second * sum(each.get(kind, VALUES) for kind in types)
+    found = popular_together(session, table, found, cost, budget.discovery_delta * second)
+    return [
+        ColumnDiscovery(session, profiles[one.column.name], one).beside_values(part) if one.kinds else one
+        for one in found
+    ]
 
 
 def check_delta(delta: float) -> None:
@@ -242,22 +276,14 @@ class ColumnDiscovery:
     sealed: Sealed
     found: FoundColumn
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What counts as a number or moment of the column's type; else a value is a text."""
-        return NUMBERS if self.found.type in ("integer", "number") else MOMENTS
-
-    def read(self, part: Fraction, delta: Fraction) -> FoundColumn:
-        """What is found, at a cost of `part` for each of its weights, and of `delta`."""
-        kind = self.found.type
-        if kind == "boolean":
-            return self.found
-        if kind == "string":
-            return self.popular(part * TEXTS, delta)
-        found = self.popular(part * VALUES, delta)
+    def beside_values(self, part: Fraction) -> FoundColumn:
+        """With cells of the numbers or moments that are not popular, unless most values are texts. Cost:
+        `part` for each of their weights.
+        """
+        found = self.found
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
-        return replace(self, found=found).cells(part * RANGE, part * DETAIL)
+        return self.cells(part * RANGE, part * DETAIL)
 
     def popular(self, cost: Fraction, delta: Fraction) -> FoundColumn:
         """Every value whose noisy count passes the threshold.
@@ -278,17 +304,14 @@ class ColumnDiscovery:
             self.sealed,
             Charge("discover", Mechanism.THRESHOLD, (name, "values"), scale, sensitivity, charged),
         )
-        counts: dict[str, int] = {}
-        if found.type == "string":
-            counts = {"t" + text: n for text, n in column.texts((), least).items()}
-        else:
-            numbers = column.popular(self.kinds, found.unit, found.scale, least)
-            counts = {"v" + repr(value): n for value, n in numbers.items()}
-            counts |= {"t" + text: n for text, n in column.texts(self.kinds, least).items()}
+        counts = keys_of(found, column, least)
         kept = session.noise.threshold(counts, scale=scale, threshold=threshold)
         values = {float(key[1:]): n + least for key, n in kept.items() if key[0] == "v"}
         texts = {key[1:]: n + least for key, n in kept.items() if key[0] == "t"}
-        return replace(found, values=values, texts=texts, stddev=scale, threshold=threshold + least)
+        enough = threshold + least
+        return replace(
+            found, values=values, texts=texts, stddev=scale, threshold=enough, enough=float(enough)
+        )
 
     def cells(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
         """Where the numbers or moments lie that are not popular: a look over the whole public grid, and one
@@ -318,26 +341,21 @@ class ColumnDiscovery:
         charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, what), scale, sensitivity)
         column: ColumnProfile = session._unseal(self.sealed, charge)
         special = np.array(list(found.values), dtype=edges.dtype)
-        counts = column.histogram(self.kinds, found.unit, found.scale, edges, special)
+        counts = column.histogram(found.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale
 
 
-def value_threshold(budget: Budget, unit: Unit, share: Fraction, columns: int, *, text: bool) -> float:
-    """How many rows a popular value needs, about, where a `share` of the budget learns `columns` columns, all
-    of text or none: a public fact, nothing is spent.
+def value_thresholds(budget: Budget, unit: Unit, share: Fraction, columns: int) -> tuple[float, float]:
+    """How many rows a text needs to be found, about, where a `share` of the budget learns `columns` columns
+    of text: where its rows hold no other rare value, and whatever they hold. Public facts, nothing is spent.
     """
-    left = budget.amount * (share - min(VOTES, share / 10)) / columns
-    cost = left if text else left * Fraction(VALUES, VALUES + RANGE + DETAIL)
-    scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=unit.l2_squared_of_marginal)
-    delta = budget.discovery_delta / columns
-    return threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)[0] + scale / SHIFT
-
-
-def threshold_for(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple[int, Fraction]:
-    """The least threshold whose delta is at most `delta`; and that delta."""
-    low, high = linf, math.ceil(linf + 2 + scale * (math.sqrt(2 * math.log(l0 / float(delta))) + 2))
-    while high - low > 1:
-        middle = (low + high) // 2
-        ok = threshold_delta(scale=scale, threshold=middle, l0=l0, linf=linf) <= delta
-        low, high = (low, middle) if ok else (middle, high)
-    return high, Fraction(threshold_delta(scale=scale, threshold=high, l0=l0, linf=linf))
+    left, second = budget.amount * (share - min(VOTES, share / 10)), second_share(columns)
+    scale = scale_for(
+        Mechanism.THRESHOLD, left * (1 - second) / columns, sensitivity=unit.l2_squared_of_marginal
+    )
+    delta = budget.discovery_delta * (1 - second) / columns
+    most = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)[0] + scale / SHIFT
+    if not second:
+        return most, most
+    scale, threshold, _ = together_for(unit, columns, left * second, budget.discovery_delta * second)
+    return min(most, (threshold + scale / SHIFT) / WEIGHT), most

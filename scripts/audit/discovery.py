@@ -4,6 +4,7 @@ answer turns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,10 +18,15 @@ from factored_mwem.accounting.accountant import Budget, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.grids import CLEAR, coarse_grid
 from factored_mwem.privacy import discover
+from factored_mwem.privacy.popular import popular_together as second_look
+from factored_mwem.privacy.popular import together_for
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import KINDS
 from factored_mwem.tables.codes.profile import profile
+from factored_mwem.tables.codes.rest import CLAIM, shared
 from factored_mwem.tables.inputs.source import open_table
 
 RHO = Fraction(1)
@@ -106,6 +112,30 @@ def own_value(unit: Unit) -> Check:
     return reading("value of one person", unit, pair, read, rho=STEEP, delta=WIDE, note=note)
 
 
+def rarer(unit: Unit) -> Check:
+    """The second look: rows that share their weight among nine values come up to the threshold, beside
+    common ones; under replace others go.
+    """
+    names, k = "abcdefghi", unit.contributions
+    _, threshold, _ = together_for(unit, len(names), RHO, DELTA)
+    enough = math.ceil(threshold / shared(CLAIM, CLAIM * len(names))[-1])
+    gone = ["gone"] * (k * (unit.neighbours is REPLACE))
+    pair = ["red"] * (enough - k) + gone, ["red"] * enough
+    worlds = [open_source(pa.table({name: ["common"] * 5 + rows for name in names})) for rows in pair]
+    found = [
+        discover.FoundColumn(pa.field(name, pa.string()), "string", 100.0, 100.0, texts={"common": 5})
+        for name in names
+    ]
+    budget = Budget(1.0, 1e-6, ZCDP, RHO, DELTA)
+
+    def act(table: Source, session: Session) -> dict[str, Any]:
+        columns = second_look(session, table, found, RHO, DELTA)
+        rows = [column.texts.get("red", 0) for column in columns]
+        return {"kept": np.count_nonzero(rows), "red": sum(rows)}
+
+    return stage("discover rarer values", budget, unit, worlds, act, share=0.3)
+
+
 def threshold_of(unit: Unit, rho: Fraction, delta: Fraction) -> int:
     """The rows that a value needs."""
     scale = scale_for(Mechanism.THRESHOLD, rho, sensitivity=unit.l2_squared_of_marginal)
@@ -151,6 +181,7 @@ def discovery_checks() -> list[Check]:
         popular(ONE, "numbers", "integer", "40", "41"),
         popular_together(ONE),
         own_value(ONE),
+        *map(rarer, (ONE, SWAP_TWO)),
         *map(grid, (ONE, SWAP_TWO)),
         span(TWO),
     ]

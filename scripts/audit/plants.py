@@ -27,7 +27,9 @@ from factored_mwem.privacy import discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.other.edges import AllEdges, Edges
 from factored_mwem.tables.backends import opening, source
+from factored_mwem.tables.codes import rest
 from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.codes.rest import WEIGHT
 from factored_mwem.tables.inputs import contributions
 from factored_mwem.tables.inputs.source import Table
 
@@ -188,6 +190,11 @@ def shift_of_the_table(honest: Any) -> Any:
     return lambda self, without, least=0: honest(self, without, int(self.counts.max()) // 2)
 
 
+def whole_weights(_: Any) -> Any:
+    """However many values a row shares its weight among, each gets all of it."""
+    return lambda claim, most: np.array([0] + [WEIGHT] * most, dtype=np.int64)
+
+
 def own_popular(honest: Any) -> Any:
     """Cells leave out what is popular in the table, not in the noisy answers."""
 
@@ -280,6 +287,7 @@ SWAPPED = Configuration("", "arrow", choices={**REPLACED, "rounds": 4})
 PURE = Configuration("", "arrow", choices={**REPLACED, "delta": 0.0})
 SIGNS = Configuration("", "arrow", "parities", columns=PARTS, choices={**REPLACED, "engine": "mwem"})
 LEARNT = Configuration("", "arrow", learnt=True, columns=TWO, choices={"epsilon": 8.0})
+RARER = Configuration("", "arrow", learnt=True, choices={"epsilon": 8.0})
 OPEN = Configuration("", "csv", columns=("age", *TWO), choices={"records": "lines", "delta": 0.0})
 BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
 SWEPT = Configuration("", "arrow", "label", choices={"rounds": None, "epsilon": 8.0})
@@ -322,6 +330,8 @@ PLANTS = (
           ((OWN_VALUE, 400),)),
     Plant("bounds from min/max", discover.ColumnDiscovery, "cells",
           charged_alone(Mechanism.GAUSSIAN, "range", ends), ((SPAN, 600),)),
+    Plant("a row gives all of its weight to each value", rest, "shared", whole_weights,
+          (("discover rarer values: zcdp, add-remove, k=1", 1200),), Verify(RARER)),
     Plant("a shift that follows the table", ColumnProfile, "texts", shift_of_the_table,
           (("discover popular values together: zcdp, add-remove, k=1", 2000),)),
     Plant("cells without what is popular in the table", ColumnProfile, "histogram", own_popular,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,23 @@ def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(kernels, "njit", no_cache)
     assert kernels.compiled(lambda x: x + 1)(1) == 2
+
+
+def test_what_is_said_of_rare_values_is_what_is_known() -> None:
+    """4,000 aircraft of four rows each are no identifier, and the noisy counts cannot tell: said is how many
+    rows a value needs, of a column that is lost as of one that is lost in part.
+    """
+    rows = 16_600
+    tails = [f"N{i % 4000}" for i in range(rows)]
+    towns = ["Rome"] * (rows - 3300) + [f"town {i}" for i in range(3300)]
+    others = {name: ["a", "b"] * (rows // 2) for name in ("kind", "sort", "state", "class")}
+    table = pa.table({"tail": tails, "town": towns, **others})
+    made = release(table, 1, Policy.of(epsilon=1.0))
+    tail, town = (
+        next(w for w in made.manifest.warnings if w.startswith(f"'{name}'")) for name in ("tail", "town")
+    )
+    few = r"values that fewer than about (\d+) rows hold"
+    needed = re.match(rf"'tail': {few} cannot be told from noise.*or a category of many values", tail)
+    assert needed is not None and "became 'other'; --drop-unique" in tail
+    assert re.match(rf"'town': (19|20|21)% of the rows became 'other' \({few} cannot be told", town)
+    assert 40 < int(needed[1]) < 200

@@ -14,8 +14,10 @@ from factored_mwem.accounting.accountant import Accountant, Mechanism, price
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.mechanisms import course
 from factored_mwem.pipeline.result import Release
+from factored_mwem.privacy.popular import RARER
 from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.request.policy import Policy
+from factored_mwem.tables.codes.rest import WEIGHT
 
 
 def check_stages(release: Release, fake: FakeNoise) -> None:
@@ -32,7 +34,8 @@ def check_stages(release: Release, fake: FakeNoise) -> None:
             Mechanism.EXPONENTIAL: ("select", unit.l1_of_score * SCORE_GRID),
             Mechanism.PERMUTE_AND_FLIP: ("select", unit.l1_of_score * SCORE_GRID),
         }[entry.mechanism]
-        assert (call.method, entry.sensitivity) == expected
+        parts = WEIGHT**2 if entry.target[-1:] == (RARER,) else 1
+        assert (call.method, entry.sensitivity) == (expected[0], expected[1] * parts)
         assert (entry.mechanism in (Mechanism.LAPLACE, Mechanism.PERMUTE_AND_FLIP)) == (policy["delta"] == 0)
     for stage in release.manifest.stages:
         own = [e for e in entries if e.stage == stage.stage]

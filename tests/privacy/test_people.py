@@ -31,6 +31,7 @@ from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.backends.source import IN_MEMORY
+from factored_mwem.tables.codes.rest import WEIGHT, Known
 from factored_mwem.tables.inputs.people import ROWS_OF_PERSON, rows_of_people
 from factored_mwem.tables.inputs.table import Table
 from factored_mwem.workload.workload import Workload
@@ -170,6 +171,30 @@ def test_votes_and_values_move_by_no_more_than_one_person() -> None:
             assert change <= unit.l1_of_marginal
             most = max(most, change)
     assert most == unit.l1_of_marginal
+
+
+def test_rare_values_move_by_no_more_than_one_person() -> None:
+    """Of the second look: what rows of a person give their values has an L2 norm of one person at most."""
+    unit = unit_of()
+    known = {"a": Known(("integer",), "integer", 1.0, frozenset([1.0])), "b": Known(("integer",), "integer", 1.0)}
+
+    def read(rows: Sequence[Row]) -> dict[Any, int]:
+        profiles = People.of(table_of(rows), "who", unit, MOST, ()).weighed(known)
+        return {
+            (name, value): int(count)
+            for name, one in profiles.items()
+            for value, count in zip(one.values.to_pylist(), one.counts, strict=True)
+        }
+
+    before, most = read(OTHERS), 0
+    for person in persons():
+        after = read([*OTHERS, *person])
+        changes = [after.get(key, 0) - before.get(key, 0) for key in {*after, *before}]
+        most = max(most, sum(change**2 for change in changes))
+        assert max(map(abs, changes)) <= unit.linf_of_marginal * WEIGHT
+        assert sum(map(bool, changes)) <= unit.l0_of_marginal * len(known)
+    whole = unit.l2_squared_of_marginal * WEIGHT**2
+    assert 0.99 * whole < most <= whole
 
 
 def used_rows(rows: Sequence[Row], most: int = MOST) -> dict[Any, list[tuple[int, int, int]]]:

@@ -19,7 +19,7 @@ from factored_mwem.mechanisms.sweep import NO_SWEEP, choose_sweep
 from factored_mwem.mechanisms.tree import hierarchies
 from factored_mwem.pipeline.attempts import CertificateForecast, forecast_certificate
 from factored_mwem.privacy.counts import bytes_of
-from factored_mwem.privacy.discover import value_threshold
+from factored_mwem.privacy.discover import value_thresholds
 from factored_mwem.privacy.session import marginal_noise
 from factored_mwem.request.policy import TUNED
 from factored_mwem.request.request import Request
@@ -52,8 +52,8 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class LearningForecast:
-    """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value of
-    a column must have, about, to be kept on its own, where all columns are of text, or none is.
+    """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value
+    must have, about, to be kept on its own: where they hold no other rare value, and whatever they hold.
     """
 
     columns: dict[str, str]
@@ -86,10 +86,8 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     fields = [visible.schema.field(name) for name in names]
     kinds = {f.name: "learnt" if is_text(value_type(f.type)) else kind_of(f) for f in fields}
     share = discovery_share(policy, budget, rows, len(names))
-    least, most = (
-        value_threshold(budget, policy.unit, share, len(names), text=text) for text in (True, False)
-    )
-    return LearningForecast(kinds, float(share), (least, most))
+    thresholds = value_thresholds(budget, policy.unit, share, len(names))
+    return LearningForecast(kinds, float(share), thresholds)
 
 
 def forecast(plan: Plan, rows: int) -> Forecast:

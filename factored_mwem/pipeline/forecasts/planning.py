@@ -56,7 +56,9 @@ class Prospect:
     noise_errors: tuple[float, ...] = ()
     """Where all is measured at once: the L1 errors that its noise makes by order, before the fit."""
     kept_from: tuple[float, float] | None = None
-    """Where the domain is learnt: from how many rows on a value is kept, of text and of other columns."""
+    """Where the domain is learnt: from how many rows on a value is kept, where these hold no other rare one,
+    and in any case.
+    """
 
 
 @dataclass(frozen=True, slots=True)

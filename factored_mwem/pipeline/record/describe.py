@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -136,20 +137,33 @@ def _losses(plan: Plan) -> Iterator[str]:
     from factored_mwem.mechanisms.learn import is_unique
 
     for name in plan.learning.dropped:
-        yield f"{name!r} was left out: nearly every value is its own (an identifier, or free text)"
+        yield f"{name!r} was left out: {_unseen(plan.learning.enough[name])}"
     for attribute in plan.domain:
         fate = plan.learning.fates[attribute.name]
         if is_unique(attribute, fate):
             yield (
-                f"{attribute.name!r}: nearly every value is its own (an identifier, or free text), and "
-                f"became {OTHER!r}; --drop-unique leaves such columns out"
+                f"{attribute.name!r}: {_unseen(plan.learning.enough[attribute.name])}; all became {OTHER!r}; "
+                "--drop-unique leaves such columns out"
             )
         elif max(fate.other, fate.clipped) > MUCH:
-            what = (
-                f"became {attribute.other!r}" if fate.other > fate.clipped else "were moved to the last bin"
-            )
+            what = "were moved to the last bin"
+            if fate.other > fate.clipped:
+                enough = plan.learning.enough[attribute.name]
+                what = f"became {attribute.other!r} ({_few(enough)} cannot be told from noise)"
             share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
+
+
+def _few(enough: float) -> str:
+    return f"values that fewer than about {enough:,.0f} rows hold" if enough < math.inf else "values"
+
+
+def _unseen(enough: float) -> str:
+    """What is known of a column of which hardly any value was found."""
+    return (
+        f"{_few(enough)} cannot be told from noise, and it has hardly any others (an identifier, free text, "
+        "or a category of many values)"
+    )
 
 
 def _stages(accountant: Accountant) -> tuple[Stage, ...]:

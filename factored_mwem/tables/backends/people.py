@@ -6,7 +6,7 @@ for each n, times whole numbers: exact, and whatever counts plain rows counts th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, Spill
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
+from factored_mwem.tables.codes.rest import Known, weighed
 from factored_mwem.tables.inputs.people import ROWS_OF_PERSON, RowsOfPeople, rows_of_people
 from factored_mwem.tables.inputs.table import Private, Table
 
@@ -43,14 +44,19 @@ class People(Local):
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """As of any table, in grains."""
-        wanted = dict.fromkeys([*columns, ROWS_OF_PERSON])
-        profiles = profile(self.table, list(wanted), self._weighted)
-        return {name: profiles[name] for name in columns}
+        return profile(self.table, columns, self._weighted(columns))
 
-    def _weighted(self, batch: pa.RecordBatch) -> Iterator[Weighted]:
-        rows = batch.column(ROWS_OF_PERSON).to_numpy(zero_copy_only=False)
-        for number in np.unique(rows).tolist():
-            yield batch.filter(pa.array(rows == number)), self._unit.row_weight(number)
+    def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
+        """As of any table, in parts of a grain."""
+        return weighed(self.table, known, self._weighted(list(known)))
+
+    def _weighted(self, columns: Sequence[str]) -> Iterator[Weighted]:
+        """The rows of these columns, by what each weighs, in grains."""
+        for batch in self.table.batches([*columns, ROWS_OF_PERSON]):
+            number = batch.column(len(columns)).to_numpy(zero_copy_only=False)
+            own = batch.select(range(len(columns)))
+            for n in np.unique(number).tolist():
+                yield own.filter(pa.array(number == n)), self._unit.row_weight(n)
 
     def constancy(self, columns: Sequence[str]) -> np.ndarray:
         """Cells are the same where their values are, by the column's type; a null is a value, too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,7 @@ from factored_mwem.tables.inputs.table import Table, Visible
 
 if TYPE_CHECKING:
     from factored_mwem.tables.codes.profile import ColumnProfile
+    from factored_mwem.tables.codes.rest import Known
 
 
 class Spill(NamedTuple):
@@ -84,6 +85,12 @@ class Source(Visible):
         """What each column holds, in one pass over the rows: private."""
 
     @abstractmethod
+    def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
+        """The profile of each of these columns without the values that are known, in one pass; what counts is
+        the share of its weight that each row gives a value (`codes/rest.py`): private.
+        """
+
+    @abstractmethod
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         """The rows of the domain's columns as codes. May read rows, or do so later, in every pass."""
 
@@ -125,6 +132,11 @@ class Local(Source):
         from factored_mwem.tables.codes.profile import profile
 
         return profile(self.table, columns)
+
+    def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
+        from factored_mwem.tables.codes.rest import weighed
+
+        return weighed(self.table, known)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         return encode_table(domain, self.table.once(), spill.most, spill.folder)

@@ -8,7 +8,7 @@ import hmac
 import os
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,8 @@ from factored_mwem.tables.backends import spark_tasks as tasks
 from factored_mwem.tables.backends.source import Source, Spill
 from factored_mwem.tables.backends.spark_rows import SparkRows, changed, collected, keep, kept_no_more
 from factored_mwem.tables.codes.parsing import is_text
-from factored_mwem.tables.codes.profile import ColumnProfile, profile
+from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
+from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.arrow_input import unquoted
 from factored_mwem.tables.inputs.contributions import NOBODY, without
 from factored_mwem.tables.inputs.source import open_table
@@ -186,14 +187,26 @@ class SparkSource(Source):
         """What each column holds. Spark adds up how often each value comes; all distinct values of all
         columns come here, and memory must hold them.
         """
-        from pyspark.sql import functions as F
-
         profiles = profile(open_table(self.schema.empty_table()), columns)
         rows = self._rows(columns)
         if self._bound is not None:  # they are encoded next, and who stays takes a sort to know
             rows = keep(self, rows)
             self._kept = tuple(columns), rows
-        each = rows.mapInArrow(tasks.CountValues(), tasks.VALUES)
+        return self._counted(rows, profiles, tasks.CountValues())
+
+    def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
+        """What each row gives the values that it holds is for the workers to say."""
+        profiles = empty_profiles(self.schema, list(known))
+        return self._counted(self._rows_kept(list(known)), profiles, tasks.WeighValues(tuple(known.values())))
+
+    def _counted(
+        self, rows: Any, profiles: dict[str, ColumnProfile], task: tasks.SparkTask
+    ) -> dict[str, ColumnProfile]:
+        """The profiles, with what the task counts of their columns, which `rows` has in that order."""
+        from pyspark.sql import functions as F
+
+        columns = list(profiles)
+        each = rows.mapInArrow(task, tasks.VALUES)
         whole = each.groupBy("name", "value").agg(F.sum("rows").alias("rows"))
         marks = tasks.NO_MARKS
         for batch in collected(whole).to_batches():
@@ -213,11 +226,7 @@ class SparkSource(Source):
 
     def encoded(self, domain: Domain, spill: Spill) -> SparkRows:
         """The rows' codes, which Spark keeps in memory, or on the disks of its workers."""
-        kept = self._kept
-        if kept is not None and set(domain.names) <= set(kept[0]):
-            rows = kept[1].select(*(self._at[name] for name in domain.names), "a", "b")
-        else:
-            rows = self._rows(domain.names)
+        kept, rows = self._kept, self._rows_kept(domain.names)
         encoded = SparkRows(rows.mapInArrow(tasks.Encode(domain), tasks.CODES), domain)
         self._compare(encoded.marks)
         if kept is not None:
@@ -252,6 +261,12 @@ class SparkSource(Source):
             hashed = [self._at[name] for name in self._seen.over]
             frame = self._bound.applied(frame, list(dict.fromkeys([*hashed, *names])))
         return frame.select(*names, *self._hashes())
+
+    def _rows_kept(self, columns: Sequence[str]) -> Any:
+        """The same, of what Spark has kept, where that has the columns."""
+        if self._kept is not None and set(columns) <= set(self._kept[0]):
+            return self._kept[1].select(*(self._at[name] for name in columns), "a", "b")
+        return self._rows(columns)
 
     def _hashes(self) -> list[Any]:
         """A hash passes over nulls, so which columns are null is hashed, too."""

@@ -22,6 +22,7 @@ from factored_mwem.tables.backends import counting
 from factored_mwem.tables.backends.datavectors import Axis
 from factored_mwem.tables.codes.codec import code_dtype, encode
 from factored_mwem.tables.codes.parsing import is_text, plain
+from factored_mwem.tables.codes.rest import Known, weigh
 from factored_mwem.tables.inputs.arrow_input import sound_batches
 
 CODES = "codes binary, n bigint, a bigint, b bigint"
@@ -238,9 +239,8 @@ class CountValues(SparkTask):
         for batch in sound_batches("the table", lambda: iter(batches)):
             *columns, a, b = batch.columns
             marks = marks + marks_of(batch.num_rows, a, b)
-            for i, column in enumerate(columns):
-                counted = pc.value_counts(raw(plain(column)))
-                some = pa.table([counted.field("values"), counted.field("counts")], names=["value", "rows"])
+            for i, (values, rows) in enumerate(self.counted(columns)):
+                some = pa.table([raw(values), rows], names=["value", "rows"])
                 tables_of.setdefault(i, []).append(some)
                 if sum(map(len, tables_of[i])) > MAX_VALUES:
                     yield from _tallied(i, tables_of.pop(i))
@@ -248,6 +248,23 @@ class CountValues(SparkTask):
             yield from _tallied(i, tables)
         own = [pa.array([MARK], pa.int32()), pa.array([marks.tobytes()]), pa.array([1])]
         yield pa.record_batch(own, names=["name", "value", "rows"])
+
+    def counted(self, columns: Sequence[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:
+        """Of each column (its values, int64: how often each comes)."""
+        for column in columns:
+            counts = pc.value_counts(raw(plain(column)))
+            yield counts.field("values"), counts.field("counts")
+
+
+@dataclass(frozen=True)
+class WeighValues(CountValues):
+    """The same of the values that are not known yet, with what the rows give them for their number."""
+
+    known: tuple[Known, ...]
+
+    def counted(self, columns: Sequence[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:
+        for values, sums in weigh(columns, self.known):
+            yield values, pa.array(sums)
 
 
 def _tallied(name: int, tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ import contextlib
 import math
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from factored_mwem.tables.backends.counting import check_cells
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors, coarser
 from factored_mwem.tables.backends.source import Source, Spill
 from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.arrow_input import is_of, unquoted
 from factored_mwem.tables.inputs.databases import ibis_table
 from factored_mwem.tables.inputs.table import Private
@@ -112,6 +113,9 @@ class PushedDown(Source):
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         self.check_domain(None)
         raise AssertionError
+
+    def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
+        return self.profile(list(known))
 
     def fingerprint(self, key: bytes) -> NoReturn:
         what = "--run-id tells tables apart by their rows, which --push-down does not see"

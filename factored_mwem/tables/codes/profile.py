@@ -5,7 +5,7 @@ Private: `discover` reads it through the accountant, `draft` says NOT PRIVATE.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,6 +62,8 @@ class ColumnProfile(Private):
         if len(self.parts) != 1:
             self._merge()
         column = self.parts[0].column(name)
+        if not column.num_chunks:
+            return pa.array([], column.type)
         return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
     @property
@@ -102,9 +104,15 @@ class ColumnProfile(Private):
         they are (float64); "integer", times `scale` and rounded down; "date" in days, "datetime" in
         microseconds since 1970 (int64).
         """
+        which, units = self.units(of, unit, scale)
+        distinct, place = np.unique(units, return_inverse=True)
+        return distinct, np.bincount(place, self.counts[which], minlength=len(distinct)).astype(np.int64)
+
+    def units(self, of: Sequence[str], unit: str, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """(places of the values that are of the kinds `of`, the unit of each)."""
         which = np.flatnonzero(np.isin(self.kinds, [KINDS.index(k) for k in of]))
         if not len(which):
-            return NO_VALUES.astype(np.float64 if unit == "number" else np.int64), NO_VALUES.astype(np.int64)
+            return which, NO_VALUES.astype(np.float64 if unit == "number" else np.int64)
         read = units_of(self.values.take(pa.array(which)), "number" if unit == "integer" else unit)
         units = read.filled(0)
         if unit == "integer":
@@ -116,8 +124,7 @@ class ColumnProfile(Private):
             units = np.where(close, near, np.floor(scaled)).astype(np.int64)
         elif unit == "number":
             units = units + 0.0  # -0.0 is 0.0
-        distinct, place = np.unique(units, return_inverse=True)
-        return distinct, np.bincount(place, self.counts[which], minlength=len(distinct)).astype(np.int64)
+        return which, units
 
     def popular(self, of: Sequence[str], unit: str, scale: float, least: int) -> dict[float, int]:
         """The rows of each number or moment, in its unit, less `least`, where any are left."""
@@ -144,11 +151,9 @@ Weighted = tuple[pa.RecordBatch, int]
 
 
 def profile(
-    table: Table,
-    columns: Sequence[str],
-    weighted: Callable[[pa.RecordBatch], Iterable[Weighted]] = lambda batch: [(batch, 1)],
+    table: Table, columns: Sequence[str], rows: Iterable[Weighted] | None = None
 ) -> dict[str, ColumnProfile]:
-    """The profile of each column, in one pass, each row counted as often as `weighted` says.
+    """The profile of each column, in one pass over the table's `rows`, which weigh one where nobody says.
 
     Raises InputError for a type that no domain can describe, ResourceError for too many columns.
     """
@@ -157,12 +162,16 @@ def profile(
         raise ResourceError(f"{most}; declare it, or use --columns")
     for name in columns:
         kind_of(table.schema.field(name))
+    profiles = empty_profiles(table.schema, columns)
+    for batch, weight in rows or ((batch, 1) for batch in table.batches(columns)):
+        for name, column in zip(columns, batch.columns, strict=True):
+            profiles[name].add(column, weight)
+    return profiles
+
+
+def empty_profiles(schema: pa.Schema, columns: Sequence[str]) -> dict[str, ColumnProfile]:
+    """The profiles of columns without a row."""
     profiles = {name: ColumnProfile() for name in columns}
-    for batch in table.batches(columns):
-        for rows, weight in weighted(batch):
-            for name, column in zip(columns, rows.columns, strict=True):
-                profiles[name].add(column, weight)
-    for name, found in profiles.items():
-        if not found.parts:
-            found.add(pa.array([], plain(pa.array([], table.schema.field(name).type)).type))
+    for name, empty in profiles.items():
+        empty.add(pa.array([], plain(pa.array([], schema.field(name).type)).type))
     return profiles
