@@ -21,7 +21,7 @@ import pyarrow as pa
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, filled, refine
+from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, refine, seen_span
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -63,9 +63,10 @@ class FoundColumn:
     `type`: of its numbers or moments, or "string" or "boolean". `rows`, `present`, `numbers`: noisy counts of
     the table's rows, of this column's values that are not null, and of those that are numbers or moments.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
-    standard deviation `stddev`, each of at least `threshold`. `edges`, `noisy`: cells of what is left and
-    their noisy counts, of `cell_stddev`; none if nothing stands out. `mixed`: whether the votes say that
-    there are texts beside the numbers or moments of a column of text, found or not.
+    standard deviation `stddev`, each of at least `threshold`. `coarse`: noisy counts of what is left over the
+    coarse grid, of `coarse_stddev`. `edges`, `noisy`: finer cells and their noisy counts, of `cell_stddev`;
+    none if nothing stands out. `mixed`: whether the votes say that there are texts beside the numbers or
+    moments of a column of text, found or not.
     """
 
     column: pa.Field
@@ -78,6 +79,8 @@ class FoundColumn:
     texts: dict[str, int] = field(default_factory=dict)
     stddev: float = 0.0
     threshold: int = 0
+    coarse: np.ndarray | None = None
+    coarse_stddev: float = 0.0
     edges: np.ndarray | None = None
     noisy: np.ndarray | None = None
     cell_stddev: float = 0.0
@@ -291,15 +294,16 @@ class ColumnDiscovery:
         """
         grid = coarse_grid(self.found.unit)
         noisy, stddev = self.histogram("range", grid, coarse)
+        found = replace(self.found, coarse=noisy, coarse_stddev=stddev)
         span = clear_span(noisy, stddev)
         if span is None:
-            return self.found
+            return found
         inside = slice(span[0], span[1])
         edges, step = grid[span[0] : span[1] + 1], self.found.tick
         edges = refine(edges, noisy[inside], stddev, pieces=PIECES, step=step)
         noisy, stddev = self.histogram("detail", edges, fine)
-        first, last = filled(noisy, stddev)
-        return replace(self.found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
+        first, last = seen_span(noisy, stddev) or (0, len(noisy))
+        return replace(found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
         """(noisy counts of the cells: int64, their standard deviation). A row lies in one cell at most, of

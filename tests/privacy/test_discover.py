@@ -143,7 +143,7 @@ def check_pair(
         assert not broken(a, b, unit, entry.sensitivity), (entry.target, a.values, b.values)
     assert str(votes.noisy) == str(votes2.noisy) and list(found.values.items()) == list(found2.values.items())
     assert found.texts == found2.texts and str(found.edges) == str(found2.edges)
-    assert str(found.noisy) == str(found2.noisy)
+    assert str(found.noisy) == str(found2.noisy) and str(found.coarse) == str(found2.coarse)
 
 
 pairs = given(
