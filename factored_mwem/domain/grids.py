@@ -30,7 +30,7 @@ ENDS = 8
 """The same of a cell at each end of the span, at least: there a column must not seem wider than it is."""
 ODDS = 1 / 500
 """How often noise alone is believed, in all cells or bins of a column together."""
-AT_ENDS = 1 / 50
+AT_ENDS = 1 / 100
 """The same at its ends, where bins are narrow: one too many does little harm there, and so does one less."""
 WINDOWS = (1, 2, 4, 8, 16, 32)
 """Cells that may be clear as a whole though each is thin."""
@@ -46,6 +46,10 @@ NINES = tuple(10**digits - 1 for digits in range(2, 7))
 """Whole numbers that often stand for something else, for missing or for a limit: cells of their own."""
 
 
+MULTIPLES = (1, *(first * 10**e for e in range(7) for first in (5, 10)))
+"""What whole numbers are rounded to, each a multiple of the one before."""
+UNROUNDED = 0.1
+"""The share of a column's numbers that may be no multiple of what they are rounded to, noise and all."""
 DECADES = 100.0
 """Numbers further apart than so many times are cut by their magnitude."""
 TINY = (1e-100, 1e-30, 1e-20, 1e-15, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5)
@@ -119,8 +123,7 @@ def seen_span(noisy: np.ndarray, stddev: np.ndarray | float) -> tuple[int, int] 
 
     A run of cells is clear where its sum stands out by `level`. Of the runs at an end, the shortest of those
     whose inner end lies furthest out holds something, and what lies further out is not seen: so the column
-    ends at that inner end or, going outwards, with cells that are not thin: inside the run, of more than one
-    standard deviation.
+    ends there or, going outwards inside the run, where its cells hold most above half a deviation each.
     """
     counts = np.asarray(noisy, dtype=np.float64)
     deviations = np.broadcast_to(np.asarray(stddev, dtype=np.float64), counts.shape)
@@ -143,9 +146,21 @@ def _outermost(counts: np.ndarray, deviations: np.ndarray) -> int | None:
         return None
     at, width = min(runs)
     begin = at - width + 1
-    while at and counts[at - 1] > (1 if at > begin else THIN) * deviations[at - 1]:
-        at -= 1
-    return at
+    outwards = (counts - deviations / 2)[begin : at + 1][::-1]
+    return at - int(np.argmax(np.cumsum(outwards)))
+
+
+def rounded_to(noisy: np.ndarray, stddev: float) -> int:
+    """The greatest of MULTIPLES that nearly all whole numbers are multiples of, from noisy counts of those of
+    which it is the greatest; 1 where too few are there to tell.
+    """
+    total, best = float(noisy.sum()), 1
+    if total > CLEAR * stddev * math.sqrt(len(noisy)):
+        for i, multiple in enumerate(MULTIPLES[1:], start=1):
+            if noisy[:i].sum() + stddev * math.sqrt(i) > UNROUNDED * total:
+                break
+            best = multiple
+    return best
 
 
 def cut(low: float, high: float, pieces: int, *, whole: bool, step: int = 1) -> np.ndarray:

@@ -131,7 +131,7 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         edges = wide_grid(found.unit)
     else:
         goal = max(float(found.noisy.sum()) / MOST_BINS, BIN_NOISE * found.cell_stddev)
-        step = max(STEPS.get(found.resolution or "", 1), found.tick)
+        step = max(STEPS.get(found.resolution or "", 1), found.tick, found.multiple_of)
         edges = bins(found.edges, found.noisy, found.cell_stddev, rows=goal, step=step)
         first, last = np.searchsorted(grid, edges[[0, -1]])
         place = np.searchsorted(grid, values)

@@ -108,7 +108,8 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
             return {"specialValues": [*listed, *texts]}
         return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
     special, edges = first.attribute.special_values, first.edges[low : high + 1]
-    return {"edges": edges_in_json(found, edges), **({"specialValues": special} if special else {})}
+    facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
+    return facts | ({"multipleOf": found.multiple_of} if found.multiple_of > 1 else {})
 
 
 def _free(first: First) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,10 @@ beside this one.
 
 Errors compare values, not codes of the domain: L1 distances (0 to 2) of marginals in which numbers and dates
 are cut into 20 bins of equal real mass and texts stand as they are; `exact` is the mean distance of single
-columns on exact values. `independent` are the real columns shuffled one by one, `resampled` real rows drawn
+columns on exact values. Of columns of numbers: `impossible`, the share of their rows with a value that the
+real column never has (of those with at most CODES values), `beyond`, the share below its least or above its
+greatest, and `mean_off` and `sd_off`, how far mean and standard deviation are off, in parts of the real ones.
+`independent` are the real columns shuffled one by one, `resampled` real rows drawn
 anew. The two-sample test is that of `scripts/judges` (needs scikit-learn): a classifier's area under the
 curve, of released rows and (in brackets) of real rows merely encoded and decoded under the release's domain.
 `--keep` leaves the rows of all runs, for `fmwem evaluate`.
@@ -52,6 +55,8 @@ SAMPLED = 20_000
 """Most rows of each side in a two-sample test."""
 BINS = 20
 """Bins of equal real mass of a number or moment."""
+CODES = 500
+"""Values of a column of numbers at most whose list is compared."""
 POPULAR = 100
 """Texts that are told apart in a column; the others count as one."""
 MARGINALS = 600
@@ -127,6 +132,23 @@ class Column:
         """L1 distance of exact values, 0 to 2."""
         return float(self.real_shares.sub(self.shares(cells), fill_value=0).abs().sum())
 
+    def numbers_off(self, cells: pd.Series) -> dict[str, float]:
+        """How far its numbers are off in ways that people see; empty where it has none."""
+        if self.kind != "number":
+            return {}
+        real = np.array([value for value in self.real_shares.index if isinstance(value, float)])
+        weights = self.real_shares[real].to_numpy(float)
+        units, _ = self.parts(cells)
+        made = np.round(units[~np.isnan(units)], 9)
+        if not len(made):
+            return {}
+        mean = np.average(real, weights=weights)
+        sd = np.sqrt(np.average((real - mean) ** 2, weights=weights))
+        off = {"beyond": float(np.mean((made < real.min()) | (made > real.max())))}
+        off |= {"impossible": float(np.mean(~np.isin(made, real)))} if len(real) <= CODES else {}
+        off |= {"mean_off": abs(made.mean() / mean - 1)} if mean else {}
+        return off | ({"sd_off": abs(made.std() / sd - 1)} if sd else {})
+
 
 def _decimals(distinct: np.ndarray) -> int:
     some = distinct[:: max(1, len(distinct) // 2000)]
@@ -150,7 +172,9 @@ class Judge:
         raises KeyError.
         """
         exact = [column.exact(table[name]) for name, column in self.columns.items()]
-        return {**self._errors(self._encoded(table)), "exact": float(np.mean(exact))}
+        off = pd.DataFrame([column.numbers_off(table[name]) for name, column in self.columns.items()])
+        found = {**self._errors(self._encoded(table)), "exact": float(np.mean(exact))}
+        return found | {name: float(off[name].mean()) for name in off}
 
     def baselines(self, rng: np.random.Generator) -> dict[str, dict[str, float]]:
         """Errors of columns shuffled one by one, and of rows drawn anew from the real ones."""
@@ -286,4 +310,5 @@ def measured(options: RawTables, folder: Path) -> Iterator[Row]:
 ERRORS = "3-way mean (sd) = {e3:.4f~} | of declared = {e3/:.2f} | 2-way = {e2:.4f} | 1-way = {e1:.4f}"
 MORE = "exact = {exact:.4f} | two-sample (codec) = {auc:.3f} ({codec_auc:.3f}) | CPU s = {cpu:.1f}"
 KEY = "data epsilon program domain"
-raw = Benchmark(RawTables, measured, KEY, f"{ERRORS} | {MORE}", base="declared")
+NUMBERS = "impossible = {impossible:.4f} | beyond = {beyond:.4f} | mean off = {mean_off:.3f} | sd off = {sd_off:.3f}"
+raw = Benchmark(RawTables, measured, KEY, f"{ERRORS} | {NUMBERS} | {MORE}", base="declared")

@@ -212,13 +212,14 @@ def test_values_at_the_ends_are_neither_spread_nor_made_up() -> None:
     age = np.clip(rng.normal(40, 12, 20_000), 17, 84).astype(int)
     gain = np.where(rng.random(20_000) < 0.02, 99_999, rng.integers(1000, 9000, 20_000))
     table = pa.table({"age": age, "gain": gain, "known": np.zeros(20_000, bool)})
-    made, _ = learnt(table, drawn(rng, False), 3.0)
-    known = made.domain["age"]
-    low, high = (known.values[0], known.values[-1]) if known.categorical else (known.cuts[0], known.cuts[-1])
-    assert low >= 16 and high <= 90
-    cuts, special = made.domain["gain"].cuts, made.domain["gain"].specials
-    assert 99_999 in special or {99_999, 100_000} <= set(cuts.tolist())
-    assert cuts[-1] <= 100_000
+    wrong = 0
+    for seed in range(15):  # noise alone is an end once in 100 columns
+        domain = learnt(table, drawn(np.random.default_rng(seed), False), 3.0)[0].domain
+        age_ends, gains = domain["age"].cuts[[0, -1]], domain["gain"]
+        assert age_ends[0] <= 20 and age_ends[1] >= 70
+        assert 99_999 in gains.specials or {99_999, 100_000} <= set(gains.cuts.tolist())
+        wrong += age_ends[0] < 15 or age_ends[1] > 92 or gains.cuts[-1] > 100_000
+    assert wrong <= 1
 
 
 def test_the_check_sees_rows_that_are_recoded_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
