@@ -84,7 +84,8 @@ def at_home(modules: Sources) -> list[str]:
 OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
-    "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.histogram",
+    "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
+    "privacy.discover.ColumnDiscovery.histogram",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
 """The functions that open private numbers: charge, read and draw, once each."""

@@ -310,5 +310,7 @@ def measured(options: RawTables, folder: Path) -> Iterator[Row]:
 ERRORS = "3-way mean (sd) = {e3:.4f~} | of declared = {e3/:.2f} | 2-way = {e2:.4f} | 1-way = {e1:.4f}"
 MORE = "exact = {exact:.4f} | two-sample (codec) = {auc:.3f} ({codec_auc:.3f}) | CPU s = {cpu:.1f}"
 KEY = "data epsilon program domain"
-NUMBERS = "impossible = {impossible:.4f} | beyond = {beyond:.4f} | mean off = {mean_off:.3f} | sd off = {sd_off:.3f}"
+NUMBERS = (
+    "impossible = {impossible:.4f} | beyond = {beyond:.4f} | mean, sd off = {mean_off:.3f}, {sd_off:.3f}"
+)
 raw = Benchmark(RawTables, measured, KEY, f"{ERRORS} | {NUMBERS} | {MORE}", base="declared")
