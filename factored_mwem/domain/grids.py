@@ -32,6 +32,8 @@ ODDS = 1 / 500
 """How often noise alone is believed, in all cells or bins of a column together."""
 AT_ENDS = 1 / 100
 """The same at its ends, where bins are narrow: one too many does little harm there, and so does one less."""
+ANYWHERE = 1 / 5000
+"""The same of what lies far from all else, which changes means however little it is."""
 WINDOWS = (1, 2, 4, 8, 16, 32)
 """Cells that may be clear as a whole though each is thin."""
 TAILS = (1, 2, 3, 6)
@@ -117,7 +119,7 @@ def level(cells: int, odds: float = ODDS) -> float:
     return NormalDist().inv_cdf(1 - odds / max(cells, 1))
 
 
-def seen_span(noisy: np.ndarray, stddev: np.ndarray | float) -> tuple[int, int] | None:
+def seen_span(noisy: np.ndarray, stddev: np.ndarray | float, odds: float = AT_ENDS) -> tuple[int, int] | None:
     """The first and the last cell (beyond) in which something is seen, alone or together with those further
     in; None if nothing is. `stddev: float[cell]`, or one for all.
 
@@ -127,19 +129,19 @@ def seen_span(noisy: np.ndarray, stddev: np.ndarray | float) -> tuple[int, int] 
     """
     counts = np.asarray(noisy, dtype=np.float64)
     deviations = np.broadcast_to(np.asarray(stddev, dtype=np.float64), counts.shape)
-    first, last = (_outermost(c, d) for c, d in ((counts, deviations), (counts[::-1], deviations[::-1])))
+    sides = ((counts, deviations), (counts[::-1], deviations[::-1]))
+    first, last = (_outermost(c, d, level(len(counts), odds)) for c, d in sides)
     if first is None or last is None:
         return None
     low, high = sorted((first, len(counts) - 1 - last))
     return low, high + 1
 
 
-def _outermost(counts: np.ndarray, deviations: np.ndarray) -> int | None:
-    """The first cell, from the left, in which something is seen."""
+def _outermost(counts: np.ndarray, deviations: np.ndarray, least: float) -> int | None:
+    """The first cell, from the left, in which something is seen: `least` standard deviations."""
     sums, squares = (np.concatenate([[0.0], np.cumsum(x)]) for x in (counts, deviations**2))
-    cells, runs = len(counts), []
-    least = level(cells, AT_ENDS)
-    for width in (width for width in WINDOWS if width <= cells):
+    runs: list[tuple[int, int]] = []
+    for width in (width for width in WINDOWS if width <= len(counts)):
         clear = sums[width:] - sums[:-width] > least * np.sqrt(squares[width:] - squares[:-width])
         runs += [(int(begin) + width - 1, width) for begin in np.flatnonzero(clear)[:1]]
     if not runs:

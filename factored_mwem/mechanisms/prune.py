@@ -12,7 +12,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.domain.grids import level, seen_span
+from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, level, seen_span
 from factored_mwem.mechanisms.first_domain import First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
@@ -97,7 +97,8 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
     """Without the bins at both ends that are not clear, or without any where few values are all there is."""
     found, texts = first.found, first.attribute.sentinels
     counts = noisy[first.attribute.bin_codes]
-    few, ends = _few(first, counts, deviations), seen_span(counts, deviations)
+    odds = AT_ENDS if found.edges is not None else ANYWHERE
+    few, ends = _few(first, counts, deviations), seen_span(counts, deviations, odds)
     if few is None and ends is None and len(first.values):  # popular values are all there is, however many
         few = first.values
     most = int(np.argmax(counts))  # something is there, though nothing shows it
@@ -134,9 +135,9 @@ def _few(first: First, counts: np.ndarray, deviations: np.ndarray) -> np.ndarray
     stands_out = counts > level(len(counts)) * deviations
     clear = single & stands_out
     values = np.sort(np.concatenate([first.values, free[clear]]))
-    if not 0 < len(values) <= FEW or stands_out[~single].any():
+    if not 0 < len(values) <= FEW:
         return None
-    return None if seen_span(np.where(clear, 0, counts), deviations) else values
+    return None if seen_span(np.where(clear, 0, counts), deviations, ANYWHERE) else values
 
 
 def _most_frequent(first: First, noisy: np.ndarray, facts: dict[str, Any]) -> Any:

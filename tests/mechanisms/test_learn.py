@@ -206,6 +206,13 @@ def test_counts_of_a_bin_are_averaged_by_precision_with_both_looks() -> None:
     assert deviations[0] == pytest.approx((1 / 9 + 1 / 4 + 1 / 32) ** -0.5)
 
 
+def test_two_values_are_all_there_is() -> None:
+    """Seen to fail: 0 and 1 of brfss2015 got a bin from 100,000 to a million in one of 100 columns."""
+    table = pa.table({"x": [0, 1] * 10_000, "known": np.zeros(20_000, bool)})
+    some = (learnt(table, drawn(np.random.default_rng(seed), False), 3.0)[0] for seed in range(60))
+    assert all(made.domain["x"].categories == (0, 1) for made in some)
+
+
 def test_values_at_the_ends_are_neither_spread_nor_made_up() -> None:
     """Seen to fail: 3 % of the people were 84 to 99 years old, and 99,999 was spread to 499,999."""
     rng = np.random.default_rng(5)
