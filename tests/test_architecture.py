@@ -29,8 +29,8 @@ def walked(tree: ast.AST) -> list[ast.AST]:
 OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
-    "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.histogram",
-    "privacy.popular.popular_together",
+    "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
+    "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
 """The functions that open private numbers: charge, read and draw, once each."""

@@ -66,7 +66,7 @@ class Attribute(BaseModel):
     `constraints.minimum` and `constraints.maximum`, cut into `bins` of equal width or at `edges`; beside them
     `special_values` have codes of their own, wherever they lie. A text among those, such as "N", makes the
     column come back as text. Whatever is unlisted or unreadable counts as `other`; `decimals` and
-    `resolution` say how finely numbers and timestamps are written.
+    `resolution` say how finely numbers and timestamps are written, `multiple_of` how integers are rounded.
 
     >>> from factored_mwem import Attribute
     >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size
@@ -95,6 +95,7 @@ class Attribute(BaseModel):
     special_values: tuple[Scalar, ...] | None = Field(default=None, alias="specialValues")
     decimals: int | None = Field(default=None, ge=0, le=15)
     resolution: Literal["day", "hour", "minute", "second"] | None = None
+    multiple_of: int | None = Field(default=None, ge=1, le=2**53, alias="multipleOf")
     missing_values: tuple[str, ...] | None = Field(default=None, alias="missingValues")
     true_values: tuple[str, ...] = Field(default=("true", "t", "yes", "y", "1"), alias="trueValues")
     false_values: tuple[str, ...] = Field(default=("false", "f", "no", "n", "0"), alias="falseValues")
@@ -132,6 +133,8 @@ class Attribute(BaseModel):
             raise ValueError(f"is of type {self.type}; decimals are for numbers")
         if self.resolution is not None and self.type != "datetime":
             raise ValueError(f"is of type {self.type}; a resolution is for timestamps")
+        if self.multiple_of is not None and (self.type != "integer" or self.categorical):
+            raise ValueError("takes multipleOf only if it is of type integer, with bins")
         if self.categorical:
             self._check_categories()
         else:

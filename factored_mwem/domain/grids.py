@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 
@@ -25,12 +26,32 @@ MOST_BINS = 128
 """Bins of a column at most, about."""
 SINGLE = 64
 """Whole numbers within a span of at most so many have a bin each."""
+ENDS = 8
+"""The same of a cell at each end of the span, at least: there a column must not seem wider than it is."""
+ODDS = 1 / 500
+"""How often noise alone is believed, in all cells or bins of a column together."""
+AT_ENDS = 1 / 100
+"""The same at its ends, where bins are narrow: one too many does little harm there, and so does one less."""
+ANYWHERE = 1 / 5000
+"""The same of what lies far from all else, which changes means however little it is."""
+WINDOWS = (1, 2, 4, 8, 16, 32)
+"""Cells that may be clear as a whole though each is thin."""
 TAILS = (1, 2, 3, 6)
 """Steps on the coarse grid, three a decade, of the bins beyond the span: what little lies there is measured,
 and the bins are kept where it is clear.
 """
+DOUBLINGS = 6
+"""Bins beyond each end of the span: as wide as its last cells, then each twice as wide as the one before."""
+LIKELY, FAR = 1.5, 8
+"""Standard deviations from which a coarse cell beyond the span is a bin, and up to how many cells beyond."""
+NINES = tuple(10**digits - 1 for digits in range(2, 7))
+"""Whole numbers that often stand for something else, for missing or for a limit: cells of their own."""
 
 
+MULTIPLES = (1, *(first * 10**e for e in range(7) for first in (5, 10)))
+"""What whole numbers are rounded to, each a multiple of the one before."""
+UNROUNDED = 0.1
+"""The share of a column's numbers that may be no multiple of what they are rounded to, noise and all."""
 DECADES = 100.0
 """Numbers further apart than so many times are cut by their magnitude."""
 TINY = (1e-100, 1e-30, 1e-20, 1e-15, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5)
@@ -63,7 +84,8 @@ def coarse_grid(unit: str) -> np.ndarray:
         return NUMBERS
     if unit == "integer":
         whole = NUMBERS[(np.abs(NUMBERS) < WIDEST) & (NUMBERS % 1 == 0)].astype(np.int64)
-        return np.concatenate([[-WIDEST], whole, [WIDEST + 1]])
+        nines = np.array(NINES)
+        return np.unique(np.concatenate([[-WIDEST], whole, nines, -nines, 1 - nines, [WIDEST + 1]]))
     return YEARS if unit == "date" else YEARS * MICROS_A_DAY
 
 
@@ -92,15 +114,55 @@ def clear_span(noisy: np.ndarray, stddev: float, level: float = CLEAR) -> tuple[
     return (int(places[0]), int(places[-1]) + 1) if len(places) else None
 
 
-def filled(noisy: np.ndarray, stddev: float) -> tuple[int, int]:
-    """The cells without those at both ends that may well be empty, one with the other."""
-    ends = []
-    for counts in (noisy, noisy[::-1]):
-        sums, cells = np.cumsum(counts), np.arange(1, len(counts) + 1)
-        empty = np.flatnonzero(sums < THIN * stddev * np.sqrt(cells))
-        ends.append(int(empty[-1]) + 1 if len(empty) else 0)
-    first, last = ends[0], len(noisy) - ends[1]
-    return (first, last) if first < last else (0, len(noisy))
+def level(cells: int, odds: float = ODDS) -> float:
+    """Standard deviations that noise alone reaches in one of `cells` with a probability of `odds`."""
+    return NormalDist().inv_cdf(1 - odds / max(cells, 1))
+
+
+def seen_span(noisy: np.ndarray, stddev: np.ndarray | float, odds: float = AT_ENDS) -> tuple[int, int] | None:
+    """The first and the last cell (beyond) in which something is seen, alone or together with those further
+    in; None if nothing is. `stddev: float[cell]`, or one for all.
+
+    A run of cells is clear where its sum stands out by `level`. Of the runs at an end, the shortest of those
+    whose inner end lies furthest out holds something, and what lies further out is not seen: so the column
+    ends there or, going outwards inside the run, where its cells hold most above half a deviation each.
+    """
+    counts = np.asarray(noisy, dtype=np.float64)
+    deviations = np.broadcast_to(np.asarray(stddev, dtype=np.float64), counts.shape)
+    sides = ((counts, deviations), (counts[::-1], deviations[::-1]))
+    first, last = (_outermost(c, d, level(len(counts), odds)) for c, d in sides)
+    if first is None or last is None:
+        return None
+    low, high = sorted((first, len(counts) - 1 - last))
+    return low, high + 1
+
+
+def _outermost(counts: np.ndarray, deviations: np.ndarray, least: float) -> int | None:
+    """The first cell, from the left, in which something is seen: `least` standard deviations."""
+    sums, squares = (np.concatenate([[0.0], np.cumsum(x)]) for x in (counts, deviations**2))
+    runs: list[tuple[int, int]] = []
+    for width in (width for width in WINDOWS if width <= len(counts)):
+        clear = sums[width:] - sums[:-width] > least * np.sqrt(squares[width:] - squares[:-width])
+        runs += [(int(begin) + width - 1, width) for begin in np.flatnonzero(clear)[:1]]
+    if not runs:
+        return None
+    at, width = min(runs)
+    begin = at - width + 1
+    outwards = (counts - deviations / 2)[begin : at + 1][::-1]
+    return at - int(np.argmax(np.cumsum(outwards)))
+
+
+def rounded_to(noisy: np.ndarray, stddev: float) -> int:
+    """The greatest of MULTIPLES that nearly all whole numbers are multiples of, from noisy counts of those of
+    which it is the greatest; 1 where too few are there to tell.
+    """
+    total, best = float(noisy.sum()), 1
+    if total > CLEAR * stddev * math.sqrt(len(noisy)):
+        for i, multiple in enumerate(MULTIPLES[1:], start=1):
+            if noisy[:i].sum() + stddev * math.sqrt(i) > UNROUNDED * total:
+                break
+            best = multiple
+    return best
 
 
 def cut(low: float, high: float, pieces: int, *, whole: bool, step: int = 1) -> np.ndarray:
@@ -132,7 +194,9 @@ def refine(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, pieces: int, 
         return cut(edges[0], edges[-1], int(edges[-1] - edges[0]) // step or 1, whole=True, step=step)
     mass = np.where(noisy > THIN * stddev, noisy, 0).astype(np.float64)
     parts = np.ceil(mass / max(mass.sum(), 1e-9) * pieces).astype(int)
-    return _cut_up(edges, np.maximum(parts, np.where(mass > CLEAR * stddev, 4, 1)).tolist(), step)
+    least = np.where(mass > CLEAR * stddev, 4, 1)
+    least[[0, -1]] = ENDS
+    return _cut_up(edges, np.maximum(parts, least).tolist(), step)
 
 
 def _cut_up(edges: Sequence[float] | np.ndarray, pieces: Sequence[int], step: int) -> np.ndarray:
@@ -163,13 +227,30 @@ def bins(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, rows: float, st
     return _cut_up(kept, [max(round(mass / rows), 1) for mass in masses], step)
 
 
-def with_tails(edges: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """The edges with wider and wider bins on both sides, from the coarse grid; one ends at 0 in any case."""
+def with_tails(
+    edges: np.ndarray, grid: np.ndarray, widths: Sequence[float], likely: np.ndarray
+) -> np.ndarray:
+    """The edges with wider and wider bins on both sides: 1, 2, 4 times as wide as `widths` says of that side,
+    then cells of the coarse grid, those that are `likely` (bool[cell]) on their own. One ends at 0 in any
+    case.
+    """
     first = int(np.searchsorted(grid, edges[0], side="left"))
     last = int(np.searchsorted(grid, edges[-1], side="right")) - 1
-    below = grid[[first - step for step in TAILS if first - step >= 0]]
-    above = grid[[last + step for step in TAILS if last + step < len(grid)]]
-    extended = np.unique(np.concatenate([below[below < edges[0]], edges, above[above > edges[-1]]]))
+    at = np.flatnonzero(likely)
+    at = at[(at >= first - FAR) & (at < last + FAR)]
+    chosen = np.concatenate([[first - step for step in TAILS], [last + step for step in TAILS], at, at + 1])
+    coarse = grid[chosen[(chosen >= 0) & (chosen < len(grid))].astype(int)]
+    near = grid[max(first - 2, 0)], grid[min(last + 2, len(grid) - 1)]
+    steps = [2**n - 1 for n in range(1, DOUBLINGS + 1)]
+    fine = [edges[0].item() - n * widths[0] for n in steps] + [
+        edges[-1].item() + n * widths[1] for n in steps
+    ]
+    if grid.dtype == np.float64:
+        fine = [float(f"{edge:.3g}") for edge in fine]
+    fine = [edge for edge in fine if near[0] < edge < near[1]]
+    beyond = np.concatenate([coarse, np.array(fine, dtype=grid.dtype)])
+    beyond = beyond[(beyond < edges[0]) | (beyond > edges[-1])]
+    extended = np.unique(np.concatenate([beyond, edges]))
     return np.unique(np.append(extended, grid.dtype.type(0))) if extended[0] < 0 < extended[-1] else extended
 
 

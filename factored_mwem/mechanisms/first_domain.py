@@ -14,6 +14,7 @@ import numpy as np
 from factored_mwem.domain.attribute import MARKERS, OTHER, WIDEST, Attribute, is_moment
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import (
+    LIKELY,
     MICROS_A_DAY,
     MOST_BINS,
     YEARS,
@@ -29,7 +30,7 @@ from factored_mwem.tables.codes.parsing import is_text, value_type
 
 BIN_NOISE = 4.0
 """A bin is meant to hold this many standard deviations of noise, or a MOST_BINS-th of the rows."""
-NEAR = 3
+NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
 
@@ -72,6 +73,30 @@ class First:
         facts["specialValues"] = [*in_json(found, special), *texts] or None
         return cls(found, Attribute.model_validate(facts), edges, special)
 
+    def counted(self, noisy: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:
+        """(noisy counts: int64[code], standard deviations of those of bins: float64[bin]), from all that is
+        known, by precision: `noisy: int64[code]`, of `stddev`, and what both looks of discovery saw of those
+        bins that consist of their cells.
+        """
+        counts, bins, whole = noisy.copy(), self.attribute.bin_codes, coarse_grid(self.found.unit)
+        if not len(self.edges):
+            return counts, np.zeros(0)
+        sums, precision = noisy[bins] / stddev**2, np.full(len(bins), stddev**-2.0)
+        found = self.found
+        looks = [(whole, found.coarse, found.coarse_stddev), (found.edges, found.noisy, found.cell_stddev)]
+        for grid, cells, deviation in looks:
+            if grid is None or cells is None:
+                continue
+            at = np.minimum(np.searchsorted(grid, self.edges), len(grid) - 1)
+            exact = grid[at] == self.edges
+            known = np.flatnonzero(exact[:-1] & exact[1:])
+            low, high = at[known], at[known + 1]
+            total, weight = np.concatenate([[0], np.cumsum(cells)]), 1 / (deviation**2 * (high - low))
+            sums[known] += (total[high] - total[low]) * weight
+            precision[known] += weight
+        counts[bins] = np.rint(sums / precision)
+        return counts, precision**-0.5
+
 
 def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:
     """The fields of an attribute that do not depend on its codes."""
@@ -102,11 +127,11 @@ def bounds_of(found: FoundColumn) -> tuple[float, float]:
 def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     """The edges of the bins beside the popular `values`, from end to end."""
     grid = coarse_grid(found.unit)
-    if found.edges is None or found.noisy is None:
+    if found.edges is None or found.noisy is None or found.coarse is None:
         edges = wide_grid(found.unit)
     else:
         goal = max(float(found.noisy.sum()) / MOST_BINS, BIN_NOISE * found.cell_stddev)
-        step = max(STEPS.get(found.resolution or "", 1), found.tick)
+        step = max(STEPS.get(found.resolution or "", 1), found.tick, found.multiple_of)
         edges = bins(found.edges, found.noisy, found.cell_stddev, rows=goal, step=step)
         first, last = np.searchsorted(grid, edges[[0, -1]])
         place = np.searchsorted(grid, values)
@@ -115,7 +140,9 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
             beyond = among[-1] + found.tick if found.unit != "number" else np.nextafter(among[-1], np.inf)
             ends = [min(among[0], edges[0]), max(beyond, edges[-1])]
             edges = np.unique(np.concatenate([edges, ends])).astype(grid.dtype)
-        edges = with_tails(edges, grid)
+        cells = np.diff(found.edges)
+        widths = cells[:3].min().item(), cells[-3:].min().item()
+        edges = with_tails(edges, grid, widths, found.coarse > LIKELY * found.coarse_stddev)
     least, most = bounds_of(found)
     beyond = most + found.tick if found.unit != "number" else most
     whole = grid.dtype == np.int64

@@ -12,17 +12,13 @@ import numpy as np
 
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.domain.grids import clear_span
+from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, level, seen_span
 from factored_mwem.mechanisms.first_domain import First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
-TAIL, NEXT = 4.0, 3.0
-"""The same for a bin beyond the span that discovery saw, and for the two that follow it on each side."""
-SINGLE = 3.0
-"""The same for a single value within it."""
 FEW = 32
 """A column of at most so many values is a set of categories, whatever its type."""
 
@@ -73,12 +69,13 @@ class Pruned:
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     """The attribute without what is not there. `noisy: int64[code]` of the first, with noise of `stddev`."""
     before = first.attribute
+    noisy, deviations = first.counted(noisy, stddev)
     nulls = bool(before.nullable and noisy[before.size - 1] > CLEAR * stddev)
     facts = facts_of(first.found, required=not nulls)
     if before.type == "string":
         facts |= _categories(before, noisy, stddev)
     elif before.type != "boolean":
-        facts |= _numbers(first, noisy, stddev)
+        facts |= _numbers(first, noisy, deviations)
     if before.other == OTHER and before.type != "string":
         facts["other"] = OTHER
     elif not nulls and before.type != "string":
@@ -102,30 +99,24 @@ def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str
     return {"categories": listed, "other": listed[int(np.argmax(noisy[: len(listed)]))]}
 
 
-def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
+def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[str, Any]:
     """Without the bins at both ends that are not clear, or without any where few values are all there is."""
     found, texts = first.found, first.attribute.sentinels
     counts = noisy[first.attribute.bin_codes]
-    clear = counts > TAIL * stddev
-    if found.edges is not None:  # what lies in the span was seen there
-        span = (first.edges[1:] > found.edges[0]) & (first.edges[:-1] < found.edges[-1])
-        near = np.convolve(span, np.ones(5))[2:-2] > 0
-        clear |= (span & (counts > 0)) | (near & (counts > NEXT * stddev))
-    few = _few(first, noisy, stddev)
-    if few is None and not clear.any():  # something is there, though no bin alone shows it
-        together = clear_span(counts, stddev, CLEAR)
-        if together is None and len(first.values):  # popular values are all there is, however many
-            few = first.values
-        else:
-            clear[slice(*together) if together else int(np.argmax(counts))] = True
+    odds = AT_ENDS if found.edges is not None else ANYWHERE
+    few, ends = _few(first, counts, deviations), seen_span(counts, deviations, odds)
+    if few is None and ends is None and len(first.values):  # popular values are all there is, however many
+        few = first.values
+    most = int(np.argmax(counts))  # something is there, though nothing shows it
+    low, high = ends or (most, most + 1)
     if few is not None:
         listed = in_json(found, few)
         if texts or found.unit == "number":  # of any number of digits: nothing says how they are written
             return {"specialValues": [*listed, *texts]}
         return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
-    kept = np.flatnonzero(clear)
-    special, edges = first.attribute.special_values, first.edges[kept[0] : kept[-1] + 2]
-    return {"edges": edges_in_json(found, edges), **({"specialValues": special} if special else {})}
+    special, edges = first.attribute.special_values, first.edges[low : high + 1]
+    facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
+    return facts | ({"multipleOf": found.multiple_of} if found.multiple_of > 1 else {})
 
 
 def _free(first: First) -> tuple[np.ndarray, np.ndarray]:
@@ -142,14 +133,17 @@ def _free(first: First) -> tuple[np.ndarray, np.ndarray]:
     return np.where(coarse.room > 0, coarse.value(bins, 0) * step, fine.value(bins, 0)), coarse.room <= 1
 
 
-def _few(first: First, noisy: np.ndarray, stddev: float) -> np.ndarray | None:
-    """The units of a column's numbers or moments where they are few and all there is, else None."""
-    counts, (free, single) = noisy[first.attribute.bin_codes], _free(first)
-    clear = single & (counts > SINGLE * stddev)
+def _few(first: First, counts: np.ndarray, deviations: np.ndarray) -> np.ndarray | None:
+    """The units of a column's numbers or moments where they are few and all there is, else None; from
+    `counts: int64[bin]`.
+    """
+    free, single = _free(first)
+    stands_out = counts > level(len(counts)) * deviations
+    clear = single & stands_out
     values = np.sort(np.concatenate([first.values, free[clear]]))
-    if not 0 < len(values) <= FEW or (counts[~single] > TAIL * stddev).any():
+    if not 0 < len(values) <= FEW:
         return None
-    return None if clear_span(np.where(clear, 0, counts), stddev, CLEAR) else values
+    return None if seen_span(np.where(clear, 0, counts), deviations, ANYWHERE) else values
 
 
 def _most_frequent(first: First, noisy: np.ndarray, facts: dict[str, Any]) -> Any:

@@ -89,8 +89,8 @@ and that none is, follows from noisy numbers that were charged for.
 
 Learning a domain. `discover` reads each column through its profile, how often each value comes, which is
 sealed in the statement that makes it. A row has one value, and by it alone one kind, one key at most (its
-number, moment or text) and one cell at most of a public grid: so votes, counts of values and cells are
-marginals, with their sensitivities.
+number, moment or text), one cell at most of a public grid, and one multiple of a public list that is the last
+to divide its number: so votes, counts of values, cells and multiples are marginals, with their sensitivities.
  1. Popular values: the keys are not known beforehand, so a key of one person's may show that it is there. It
     is kept where its noisy count reaches a threshold, with a probability that is charged as delta: l0 = k or
     2 k keys change, each by at most linf = k (Rogers 2023). What is counted is max(c - m, 0) with m public:
@@ -99,9 +99,9 @@ marginals, with their sensitivities.
     table, all counts would move at once. In the second look (`popular_together`) each row has one weight,
     which it shares among the values that it holds and no answer before named: a function of that row and of
     noisy answers, so a person's k rows add a vector at most k weights long, none of it below 0, to k c keys.
- 2. What is left: cells leave out the values that were *found* popular, by the noisy answer, never those that
-    are popular; so given the answers before it is a histogram of a fixed part of the values. The finer grid
-    is made of the coarse one's noisy counts.
+ 2. What is left: cells and multiples leave out the values that were *found* popular, by the noisy answer,
+    never those that are popular; so given the answers before it is a histogram of a fixed part of the values.
+    The finer grid is made of the coarse one's noisy counts.
  3. Reuse: first domain, bins, pruning and averages of two noisy counts of the same value are functions of
     noisy answers and public facts. That counts were selected by their size costs nothing more, for their
     release was paid for as a whole; it costs accuracy alone, see `with_popular`. `Session.recode` maps codes
@@ -124,10 +124,10 @@ Reading. Private numbers lie in `Sealed` objects, the rows as codes among them; 
 public of a question: what it is about, and the norms of what one person changes in its answers.
 `Session._unseal` is the one way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds`
 alone, finds the charge that was made when the test began). `Session.select` and `Session.measure`, the parts
-of `discover` (`read_votes`, `ColumnDiscovery.popular`, `ColumnDiscovery.histogram`, `popular_together`),
-`measure_residuals`, `measure_smooth` and `measure_by_laplace` are its only callers. Their answers carry noise
-from `noise.py`, the only module that draws. What is not needed for a release is argued in
-`privacy/other/__init__.py`.
+of `discover` (`read_votes`, `ColumnDiscovery.popular`, `ColumnDiscovery.rounded`,
+`ColumnDiscovery.histogram`, `popular_together`), `measure_residuals`, `measure_smooth` and
+`measure_by_laplace` are its only callers. Their answers carry noise from `noise.py`, the only module that
+draws. What is not needed for a release is argued in `privacy/other/__init__.py`.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

@@ -21,7 +21,15 @@ import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, filled, refine
+from factored_mwem.domain.grids import (
+    MULTIPLES,
+    PIECES,
+    clear_span,
+    coarse_grid,
+    refine,
+    rounded_to,
+    seen_span,
+)
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.popular import (
     SHIFT,
@@ -61,6 +69,8 @@ TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
+ROUNDING = Fraction(1, 4)
+"""What the first look at whole numbers gives away for what they are rounded to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,9 +82,10 @@ class FoundColumn:
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
     standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
     they were found by what rows that hold other rare values gave them. `enough`: about how many rows a value
-    needs to be found at all. `edges`, `noisy`: cells of what is left and
-    their noisy counts, of `cell_stddev`; none if nothing stands out. `mixed`: whether the votes say that
-    there are texts beside the numbers or moments of a column of text, found or not.
+    needs to be found at all. `coarse`: noisy counts of what is left over the coarse grid, of `coarse_stddev`.
+    `edges`, `noisy`: finer cells and their noisy counts, of `cell_stddev`; none if nothing stands out.
+    `multiple_of`: what nearly all of what is left of whole numbers is rounded to. `mixed`: whether the votes
+    say that there are texts beside the numbers or moments of a column of text, found or not.
     """
 
     column: pa.Field
@@ -89,9 +100,12 @@ class FoundColumn:
     threshold: int = 0
     rare: frozenset[float | str] = frozenset()
     enough: float = math.inf
+    coarse: np.ndarray | None = None
+    coarse_stddev: float = 0.0
     edges: np.ndarray | None = None
     noisy: np.ndarray | None = None
     cell_stddev: float = 0.0
+    multiple_of: int = 1
     numbers: float = 0.0
     mixed: bool = False
 
@@ -283,7 +297,10 @@ class ColumnDiscovery:
         found = self.found
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
-        return self.cells(part * RANGE, part * DETAIL)
+        if found.type != "integer":
+            return self.cells(part * RANGE, part * DETAIL)
+        found = self.rounded(part * ROUNDING)
+        return replace(self, found=found).cells(part * (RANGE - ROUNDING), part * DETAIL)
 
     def popular(self, cost: Fraction, delta: Fraction) -> FoundColumn:
         """Every value whose noisy count passes the threshold.
@@ -313,21 +330,38 @@ class ColumnDiscovery:
             found, values=values, texts=texts, stddev=scale, threshold=enough, enough=float(enough)
         )
 
+    def rounded(self, cost: Fraction) -> FoundColumn:
+        """What the whole numbers are rounded to that are not popular.
+
+        Sensitivity: L2 k (add-remove) or sqrt(2) k (replace). A row has one number at most and is counted
+        once, at the last of the public MULTIPLES that divides it, a function of that number alone. Left out
+        are the values that were found popular, as in `histogram`.
+        """
+        session, found = self.session, self.found
+        sensitivity = session.unit.l2_squared_of_marginal
+        scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+        charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, "multiples"), scale, sensitivity)
+        column: ColumnProfile = session._unseal(self.sealed, charge)
+        special = np.array(list(found.values), dtype=np.int64)
+        counts = column.multiples(found.kinds, found.unit, found.scale, MULTIPLES, special)
+        return replace(found, multiple_of=rounded_to(session.noise.add(counts, scale=scale), scale))
+
     def cells(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
         """Where the numbers or moments lie that are not popular: a look over the whole public grid, and one
         at what stands out there, over cells that follow from the first look's noisy counts.
         """
         grid = coarse_grid(self.found.unit)
         noisy, stddev = self.histogram("range", grid, coarse)
+        found = replace(self.found, coarse=noisy, coarse_stddev=stddev)
         span = clear_span(noisy, stddev)
         if span is None:
-            return self.found
+            return found
         inside = slice(span[0], span[1])
-        edges, step = grid[span[0] : span[1] + 1], self.found.tick
+        edges, step = grid[span[0] : span[1] + 1], max(self.found.tick, self.found.multiple_of)
         edges = refine(edges, noisy[inside], stddev, pieces=PIECES, step=step)
         noisy, stddev = self.histogram("detail", edges, fine)
-        first, last = filled(noisy, stddev)
-        return replace(self.found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
+        first, last = seen_span(noisy, stddev) or (0, len(noisy))
+        return replace(found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
         """(noisy counts of the cells: int64, their standard deviation). A row lies in one cell at most, of

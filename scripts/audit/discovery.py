@@ -158,6 +158,18 @@ def grid(unit: Unit) -> Check:
     return reading("coarse cells", unit, (one + ["40"] * 5, two + ["40"] * 5), read)
 
 
+def rounding(unit: Unit) -> Check:
+    """What numbers are rounded to: a person's are ones among hundreds, that come or turn from hundreds."""
+
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        return {"multiple": reader(column, session, "integer").rounded(RHO).multiple_of}
+
+    pair = pair_of(unit, "7", "300", 4)
+    return reading(
+        "rounding", unit, tuple([*rows, *["300"] * 38] for rows in pair), read, fixed=False, share=0.1
+    )
+
+
 def span(unit: Unit) -> Check:
     """Both looks at the cells: a cell of the grid comes up to what stands out, and is counted again."""
     half = RHO / 2
@@ -183,5 +195,6 @@ def discovery_checks() -> list[Check]:
         own_value(ONE),
         *map(rarer, (ONE, SWAP_TWO)),
         *map(grid, (ONE, SWAP_TWO)),
+        *map(rounding, (ONE, SWAP_TWO)),
         span(TWO),
     ]

@@ -96,6 +96,7 @@ def test_measuring_at_once_charges_what_its_noise_costs(
     assert manifest.recompute() == manifest.guarantee.spent_epsilon <= policy.epsilon
 
 
+@pytest.mark.usefixtures("in_rounds")
 @pytest.mark.parametrize("choices", [*POLICIES[:3], *POLICIES[6:8]], ids=str)
 def test_discovery_charges_what_its_noise_costs(choices: dict[str, Any]) -> None:
     policy, fake = Policy.of(**choices), FakeNoise()

@@ -24,7 +24,7 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.grids import CLEAR, coarse_grid
+from factored_mwem.domain.grids import CLEAR, MULTIPLES, coarse_grid
 from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
@@ -87,8 +87,8 @@ def neighbours(draw: st.DrawFn) -> tuple[str, Unit, list[Any], list[Any]]:
 def readings_of(
     name: str, unit: Unit, values: Sequence[Any], kind: str, rho: Fraction
 ) -> tuple[Any, FakeNoise, Accountant]:
-    """The votes, the popular values and two histograms of a column, read as of a `kind`, under noise that
-    keeps the same and says the same whatever the table.
+    """The votes, the popular values, the rounding and two histograms of a column, read as of a `kind`, under
+    noise that keeps the same and says the same whatever the table.
     """
     arrow = POOLS[name][0]
     fake = FakeNoise(
@@ -102,6 +102,8 @@ def readings_of(
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
     found = ColumnDiscovery(session, sealed, found).popular(rho, Fraction(1, 10**6))
+    if kind == "integer":
+        found = ColumnDiscovery(session, sealed, found).rounded(rho)
     if kind != "string":
         found = ColumnDiscovery(session, sealed, found).cells(rho, rho)
     return (votes, found), fake, accountant
@@ -143,7 +145,7 @@ def check_pair(
         assert not broken(a, b, unit, entry.sensitivity), (entry.target, a.values, b.values)
     assert str(votes.noisy) == str(votes2.noisy) and list(found.values.items()) == list(found2.values.items())
     assert found.texts == found2.texts and str(found.edges) == str(found2.edges)
-    assert str(found.noisy) == str(found2.noisy)
+    assert str(found.noisy) == str(found2.noisy) and str(found.coarse) == str(found2.coarse)
 
 
 pairs = given(
@@ -172,6 +174,10 @@ def _own_popular(honest: Callable[..., Any]) -> Callable[..., Any]:
     return histogram
 
 
+def _every_multiple(honest: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *rest: honest(self, *rest)[::-1].cumsum()[::-1]
+
+
 Honest = Callable[..., Any]
 PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
     "a shift that follows the largest count": (
@@ -186,6 +192,7 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "histogram",
         _own_popular,
     ),
+    "a number counts at every multiple that divides it": ("multiples", _every_multiple),
     "a number counts as a text, too": (
         "texts",
         lambda honest: lambda self, without, *rest: honest(self, (), *rest),
@@ -198,6 +205,7 @@ SEEN = [
     ("integer", ONE, [-1] * 5, [-1] * 4, "integer", Fraction(50)),
     ("integer", ONE, [1] * 3, [1] * 2, "integer", Fraction(1, 200)),
     ("text", ONE, ["1"] * 9, ["1"] * 8, "integer", Fraction(50)),
+    ("integer", ONE, [40] * 9, [40] * 8, "integer", Fraction(50)),
 ]
 
 
@@ -313,9 +321,27 @@ def test_values_of_numbers_and_texts_are_found_and_the_rest_in_cells() -> None:
     (found,) = found_in(pa.table({"x": column}), fake)
     assert found.type == "integer" and found.values == {40.0: 4000} and found.texts == {"N": 3000}
     assert found.noisy is not None and 5500 < found.noisy.sum() <= 6000
-    grid, fine = [c.values for c in fake.calls if c.method == "add"][1:]
+    multiples, grid, fine = [c.values for c in fake.calls if c.method == "add"][1:]
+    assert isinstance(multiples, np.ndarray) and multiples.sum() == 6000 and found.multiple_of == 1
     assert isinstance(grid, np.ndarray) and isinstance(fine, np.ndarray)
     assert len(grid) == len(coarse_grid("integer")) - 1 and grid.sum() == fine.sum() == 6000
+
+
+def test_what_whole_numbers_are_rounded_to_is_found() -> None:
+    """Of what is not popular: 40, which is no hundred, does not count. Counts by an oracle of its own."""
+    rng = np.random.default_rng(3)
+    hundreds = rng.integers(1, 900, 6000) * 100
+    odd = rng.integers(1, 90_000, 200)
+    numbers = np.concatenate([np.full(4000, 40), hundreds, odd])
+    fake = FakeNoise()
+    (found,) = found_in(pa.table({"x": numbers}), fake)
+    assert found.values == {40.0: 4000} and found.multiple_of == 100
+    counts = [c.values for c in fake.calls if c.method == "add"][1]
+    expected = dict.fromkeys(MULTIPLES, 0)
+    for number in [*hundreds.tolist(), *odd.tolist()]:
+        expected[max(m for m in MULTIPLES if number % m == 0)] += number != 40
+    assert isinstance(counts, np.ndarray) and counts.tolist() == list(expected.values())
+    assert found.edges is not None and (found.edges % 100 == 0).mean() > 0.9
 
 
 def unreadable(schema: pa.Schema, *, text: bool = True) -> Table:

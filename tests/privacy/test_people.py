@@ -176,7 +176,10 @@ def test_votes_and_values_move_by_no_more_than_one_person() -> None:
 def test_rare_values_move_by_no_more_than_one_person() -> None:
     """Of the second look: what rows of a person give their values has an L2 norm of one person at most."""
     unit = unit_of()
-    known = {"a": Known(("integer",), "integer", 1.0, frozenset([1.0])), "b": Known(("integer",), "integer", 1.0)}
+    known = {
+        "a": Known(("integer",), "integer", 1.0, frozenset([1.0])),
+        "b": Known(("integer",), "integer", 1.0),
+    }
 
     def read(rows: Sequence[Row]) -> dict[Any, int]:
         profiles = People.of(table_of(rows), "who", unit, MOST, ()).weighed(known)

@@ -332,6 +332,25 @@ def test_whole_numbers_fill_their_bin(what: Attribute, code: int, arrow: pa.Data
     assert np.abs(counts[values.start :] - 1000).max() < 175
 
 
+def test_rounded_integers_are_multiples_where_their_bin_holds_one() -> None:
+    """Seen to fail: a bin without a multiple gave its begin, a special value, in every row."""
+    what = Attribute(
+        name="income",
+        type="integer",
+        edges=(-150, 50, 110, 190, 1000),
+        specialValues=(100, 110),
+        multipleOf=100,
+        constraints={"required": True},
+    )
+    values = [set(drawn(what, np.full(4000, code), pa.int64()).to_pylist()) for code in what.bin_codes]
+    assert values[0] == {-100, 0} and values[1] == set(range(50, 110)) - {100}
+    assert values[2] == set(range(111, 190)) and values[3] == set(range(200, 1001, 100))
+    for code, some in zip(what.bin_codes.tolist(), values, strict=True):
+        assert set(encode(what, pa.array(sorted(some))).tolist()) == {code}
+    with pytest.raises(ValueError, match="multipleOf only if it is of type integer"):
+        Attribute(name="x", type="number", edges=(0, 1), multipleOf=10)
+
+
 def test_the_bin_of_zero_gives_zero() -> None:
     zero = attribute("number", edges=[0, 5e-324, 1], required=True)
     for arrow in FLOATS:

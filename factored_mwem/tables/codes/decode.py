@@ -102,12 +102,17 @@ class DecodeGrid(NamedTuple):
 def _draw_whole(
     attribute: Attribute, inside: np.ndarray, arrow: pa.DataType, rng: np.random.Generator
 ) -> np.ndarray:
-    """int64[row]: uniform over the values in each row's bin; its begin where the resolution leaves none."""
-    step = STEPS.get(attribute.resolution or "", 1)
+    """int64[row]: uniform over the values in each row's bin that are multiples of the resolution or of what
+    integers are rounded to; its begin where the resolution leaves none, any value where the latter does.
+    """
+    step = attribute.multiple_of or STEPS.get(attribute.resolution or "", 1)
     grid = DecodeGrid.of(attribute.cuts, attribute.specials, step)
     room = grid.room[inside]
     drawn = grid.value(inside, rng.integers(0, np.maximum(room, 1))) * step
-    return np.where(room > 0, drawn, attribute.cuts[inside])
+    if attribute.multiple_of is None or (room > 0).all():
+        return np.where(room > 0, drawn, attribute.cuts[inside])
+    fine = DecodeGrid.of(attribute.cuts, attribute.specials, 1)
+    return np.where(room > 0, drawn, fine.value(inside, rng.integers(0, fine.room[inside])))
 
 
 def _draw_numbers(

@@ -136,6 +136,18 @@ class ColumnProfile(Private):
         kept = (counts > least) & exact
         return dict(zip(units[kept].tolist(), (counts[kept] - least).tolist(), strict=True))
 
+    def multiples(
+        self, of: Sequence[str], unit: str, scale: float, multiples: Sequence[int], special: np.ndarray
+    ) -> np.ndarray:
+        """int64[multiple]: rows by the last of `multiples`, of which the first is 1, that divides their
+        number; without those that hold one of the `special` values.
+        """
+        units, counts = self.numbers(of, unit, scale)
+        counts, place = np.where(np.isin(units, special), 0, counts), np.zeros(len(units), dtype=np.int64)
+        for i, multiple in enumerate(multiples):
+            place[units % multiple == 0] = i
+        return np.bincount(place, counts, minlength=len(multiples)).astype(np.int64)
+
     def histogram(
         self, of: Sequence[str], unit: str, scale: float, edges: np.ndarray, special: np.ndarray
     ) -> np.ndarray:
