@@ -129,6 +129,8 @@ def learning_text(found: LearningForecast, rows: int) -> str:
             f"the budget with about {rows:,} rows (--assume-rows)",
             f"values      of text are kept from about {text:,.0f} rows on, popular numbers and moments on "
             f"their own from about {number:,.0f}; the rest of those in bins of about equal mass",
+            f"refused     with fewer than about {found.fewest_rows:,.0f} rows: noisy votes tell so, and the "
+            "rest of the budget is not spent",
             "then        single columns are measured, and rounds follow as with a declared domain",
             "no row was read and nothing was spent",
         ]

@@ -168,7 +168,7 @@ def discover(
     session: Session, table: Source, columns: Sequence[str] | None, share: Callable[[float, int], Fraction]
 ) -> list[FoundColumn]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
-    rows and a number of columns, and all of the delta kept for it.
+    rows (0 while none is known) and a number of columns, and all of the delta kept for it.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
@@ -193,7 +193,7 @@ def discover(
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
     each = {"boolean": 0, "string": TEXTS}
     weights = sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types)
-    part = (budget.amount * share(rows, len(names)) - first) / max(weights, 1)
+    part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     delta = budget.discovery_delta / len(names)
     found = []
     for column, seen, kind in zip(fields, votes, types, strict=True):

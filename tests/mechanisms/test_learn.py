@@ -278,13 +278,52 @@ def test_a_column_that_is_dropped_does_not_end_the_release() -> None:
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     made = learn(session, source, None, policy)
     assert (made.domain.names, made.dropped) == (("a",), ("id",))
-    with pytest.raises(NothingLearnt, match=r"value of id is its own: --drop-unique"):
+    with pytest.raises(NothingLearnt, match=r"share any value of id: --drop-unique"):
         learn(
             Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
             source,
             None,
             Policy.of(epsilon=10.0),
         )
+
+
+@pytest.mark.parametrize(("rows", "spent"), [(300, 0.05), (600, None)])
+def test_a_table_that_is_too_small_is_refused_after_its_votes(rows: int, spent: float | None) -> None:
+    """Of 15 columns at epsilon 1; below three thresholds the votes are all that is paid for."""
+    table = pa.table({f"c{a}": ["x", "y"] * (rows // 2) for a in range(15)})
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    accountant = Accountant(policy.budget(learn_domain=True))
+    assert 300 < learning.fewest_rows(policy, accountant.budget, 15) < 800
+    with mock.patch.object(learning, "FEWEST_VALUES", 2):
+        session = Session(accountant, policy.unit, FakeNoise())
+        if spent is None:
+            assert learn(session, open_source(table), None, policy).domain["c0"].values == ("x", "y")
+            return
+        with pytest.raises(NothingLearnt, match=r"to learn 15 columns takes some .* 300 rows are too few"):
+            learn(session, open_source(table), None, policy)
+    assert accountant.spent <= spent * accountant.budget.amount
+
+
+def test_truth_values_need_no_rows_to_be_learnt() -> None:
+    """They have no popular values to look for: nothing is refused before they are counted."""
+    table = pa.table({f"c{a}": [True, False] * 150 for a in range(5)})
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    assert learn(session, open_source(table), None, policy).domain.names == tuple(table.column_names)
+
+
+def test_texts_that_are_lost_end_it_before_anything_else_is_measured() -> None:
+    table = pa.table({f"c{a}": [f"{a} {i}" for i in range(3000)] for a in range(3)} | {"n": range(3000)})
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    with (
+        mock.patch.object(Session, "encode", side_effect=AssertionError("a column was encoded")),
+        pytest.raises(NothingLearnt, match="75% of the mean column, most of c0, c1, c2"),
+    ):
+        learn(session, open_source(table), None, policy)
+    dropping = Policy.of(epsilon=1.0, delta=1e-9, drop_unique=True)
+    session = Session(Accountant(dropping.budget(learn_domain=True)), policy.unit, FakeNoise())
+    assert learn(session, open_source(table), None, dropping).domain.names == ("n",)
 
 
 def test_bins_reach_the_ends_of_the_type() -> None:

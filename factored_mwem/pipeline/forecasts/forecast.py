@@ -10,6 +10,7 @@ import numpy as np
 from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import rounds_for
+from factored_mwem.mechanisms.learn import fewest_rows
 from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit, slow
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import predicted_errors
@@ -53,12 +54,14 @@ class Forecast:
 @dataclass(frozen=True, slots=True)
 class LearningForecast:
     """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value of
-    a column must have, about, to be kept on its own, where all columns are of text, or none is.
+    a column must have, about, to be kept on its own, where all columns are of text, or none is. Below
+    `fewest_rows`, about, the release ends when its votes have told so.
     """
 
     columns: dict[str, str]
     discovery_share: float
     thresholds: tuple[float, float]
+    fewest_rows: float
 
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
@@ -82,7 +85,8 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     least, most = (
         value_threshold(budget, policy.unit, share, len(names), text=text) for text in (True, False)
     )
-    return LearningForecast(kinds, float(share), (least, most))
+    fewest = fewest_rows(policy, budget, len(names))
+    return LearningForecast(kinds, float(share), (least, most), fewest)
 
 
 def forecast(plan: Plan, rows: int) -> Forecast:

@@ -107,14 +107,17 @@ def _losses(plan: Plan) -> Iterator[str]:
         return
     from factored_mwem.mechanisms.learn import is_unique
 
+    rare = (
+        "nearly all rows have values that fewer than about {:,.0f} rows share, too few to be told from noise"
+    )
     for name in plan.learning.dropped:
-        yield f"{name!r} was left out: nearly every value is its own (an identifier, or free text)"
+        yield f"{name!r} was left out: {rare.format(plan.learning.thresholds[name])}"
     for attribute in plan.domain:
         fate = plan.learning.fates[attribute.name]
         if is_unique(attribute, fate):
             yield (
-                f"{attribute.name!r}: nearly every value is its own (an identifier, or free text), and "
-                f"became {OTHER!r}; --drop-unique leaves such columns out"
+                f"{attribute.name!r}: {rare.format(plan.learning.thresholds[attribute.name])}, and became "
+                f"{OTHER!r}; declare its values to keep them, or leave it out with --drop-unique"
             )
         elif max(fate.other, fate.clipped) > MUCH:
             what = (
