@@ -129,12 +129,17 @@ def learning_text(found: LearningForecast, rows: int) -> str:
             f"the budget with about {rows:,} rows (--assume-rows)",
             f"values      of text are kept from about {text:,.0f} rows on, popular numbers and moments on "
             f"their own from about {number:,.0f}; the rest of those in bins of about equal mass",
-            f"refused     with fewer than about {found.fewest_rows:,.0f} rows: noisy votes tell so, and the "
+            f"refused     with fewer than about {_fewest(found)} rows: noisy votes on types tell so, and the "
             "rest of the budget is not spent",
             "then        single columns are measured, and rounds follow as with a declared domain",
             "no row was read and nothing was spent",
         ]
     )
+
+
+def _fewest(found: LearningForecast) -> str:
+    texts, numbers = (f"{rows:,.0f}" for rows in found.fewest_rows)
+    return texts if texts == numbers else f"{texts} (if all is text) or {numbers} (if nothing is)"
 
 
 def _certificate(forecast: CertificateForecast | None) -> list[str]:
@@ -189,22 +194,22 @@ def planned_text(found: Planned) -> str:
 
 
 def _head(first: Prospect) -> list[str]:
-    last = "value kept from" if first.kept_from is not None else "noise a cell"
-    return ["epsilon", "guess", *(f"{e.order}-way" for e in first.errors), last, ""]
+    last = ["noise a cell"] if first.kept_from is None else ["value kept from", "refused below"]
+    return ["epsilon", "guess", *(f"{e.order}-way" for e in first.errors), *last, ""]
 
 
 def _cells(p: Prospect) -> list[str]:
     errors = [f"{_short(e.error)} ({_short(e.low)} to {_short(e.high)})" for e in p.errors]
-    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, _last(p)]
+    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, *_last(p)]
 
 
-def _last(p: Prospect) -> str:
-    if p.kept_from is not None:
-        return " / ".join(f"{rows:,.0f}" for rows in p.kept_from)
+def _last(p: Prospect) -> list[str]:
+    if p.kept_from is not None and p.fewest_rows is not None:
+        return [" / ".join(f"{rows:,.0f}" for rows in pair) for pair in (p.kept_from, p.fewest_rows)]
     if p.column_noise is None:
-        return f"error {_short(p.noise_errors[-1])}"
+        return [f"error {_short(p.noise_errors[-1])}"]
     noise = [n for n in (p.column_noise, p.round_noise) if n is not None]
-    return " / ".join(f"{n:,.1f}" for n in noise)
+    return [" / ".join(f"{n:,.1f}" for n in noise)]
 
 
 def _noise(first: Prospect | None) -> list[tuple[str, str]]:
@@ -212,7 +217,10 @@ def _noise(first: Prospect | None) -> list[tuple[str, str]]:
     if first is None:
         return []
     if first.kept_from is not None:
-        return [("value kept", "needs about so many rows: a text / a popular number or moment")]
+        return [
+            ("value kept", "needs about so many rows: a text / a popular number or moment"),
+            ("refused", "is a table of fewer rows, about, once votes have told: all of text / none of it"),
+        ]
     text = "rows, on average: single columns first / marginals that the first rounds choose; or, of a small"
     return [
         ("noise", text),

@@ -165,10 +165,15 @@ class Votes:
 
 
 def discover(
-    session: Session, table: Source, columns: Sequence[str] | None, share: Callable[[float, int], Fraction]
+    session: Session,
+    table: Source,
+    columns: Sequence[str] | None,
+    share: Callable[[float, int], Fraction],
+    enough: Callable[[float, Sequence[str]], None] = lambda rows, types: None,
 ) -> list[FoundColumn]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
-    rows (0 while none is known) and a number of columns, and all of the delta kept for it.
+    rows and a number of columns, and all of the delta kept for it. `enough` hears the noisy number of rows
+    and the types once the votes are paid for, and may raise.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
@@ -191,6 +196,7 @@ def discover(
     votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
+    enough(rows, types)
     each = {"boolean": 0, "string": TEXTS}
     weights = sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types)
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)

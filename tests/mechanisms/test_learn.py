@@ -8,6 +8,7 @@ import contextlib
 import datetime
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from unittest import mock
 
@@ -287,25 +288,49 @@ def test_a_column_that_is_dropped_does_not_end_the_release() -> None:
         )
 
 
-@pytest.mark.parametrize(("rows", "spent"), [(300, 0.05), (600, None)])
-def test_a_table_that_is_too_small_is_refused_after_its_votes(rows: int, spent: float | None) -> None:
-    """Of 15 columns at epsilon 1; below three thresholds the votes are all that is paid for."""
-    table = pa.table({f"c{a}": ["x", "y"] * (rows // 2) for a in range(15)})
+FIFTEEN = {
+    "texts": ["x", "y"],
+    "numbers": [7, 9],
+    "flags": [True, False],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "refused"),
+    [
+        ("texts", 1000, True),
+        ("texts", 1700, False),
+        ("numbers", 800, True),
+        ("numbers", 1100, False),
+        ("flags", 150, True),
+        ("flags", 300, False),
+    ],
+)
+def test_a_table_that_is_too_small_is_refused_after_its_votes(kind: str, rows: int, refused: bool) -> None:
+    """Of 15 columns at epsilon 1, whose threshold is 233 rows; the votes are all that is paid for."""
+    table = pa.table({f"c{a}": FIFTEEN[kind] * (rows // 2) for a in range(15)})
     policy = Policy.of(epsilon=1.0, delta=1e-9)
     accountant = Accountant(policy.budget(learn_domain=True))
-    assert 300 < learning.fewest_rows(policy, accountant.budget, 15) < 800
-    with mock.patch.object(learning, "FEWEST_VALUES", 2):
-        session = Session(accountant, policy.unit, FakeNoise())
-        if spent is None:
-            assert learn(session, open_source(table), None, policy).domain["c0"].values == ("x", "y")
-            return
-        with pytest.raises(NothingLearnt, match=r"to learn 15 columns takes some .* 300 rows are too few"):
-            learn(session, open_source(table), None, policy)
-    assert accountant.spent <= spent * accountant.budget.amount
+    session = Session(accountant, policy.unit, FakeNoise())
+    if not refused:
+        assert len(learn(session, open_source(table), None, policy).domain) == 15
+        return
+    with pytest.raises(NothingLearnt, match=rf"to learn 15 columns takes some .* {rows:,} rows are too few"):
+        learn(session, open_source(table), None, policy)
+    assert accountant.spent <= Fraction(1, 30) * accountant.budget.amount
+    assert {charge.target[1] for charge in accountant.entries} == {"kind"}
 
 
-def test_truth_values_need_no_rows_to_be_learnt() -> None:
-    """They have no popular values to look for: nothing is refused before they are counted."""
+def test_where_unique_texts_are_dropped_texts_need_fewer_rows() -> None:
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    budget, types = policy.budget(learn_domain=True), ["string"] * 8 + ["integer"] * 4
+    dropping = policy.model_copy(update={"drop_unique": True})
+    assert learning.fewest_rows(dropping, budget, types) == learning.fewest_rows(policy, budget, ["date"] * 12)
+    assert learning.fewest_rows(policy, budget, types) == pytest.approx(64 / 12 * 207, rel=0.01)
+
+
+def test_truth_values_need_few_rows_to_be_learnt() -> None:
+    """They have no popular values to look for, and no share of what is spent on these."""
     table = pa.table({f"c{a}": [True, False] * 150 for a in range(5)})
     policy = Policy.of(epsilon=1.0, delta=1e-9)
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())

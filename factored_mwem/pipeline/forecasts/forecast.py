@@ -55,13 +55,14 @@ class Forecast:
 class LearningForecast:
     """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value of
     a column must have, about, to be kept on its own, where all columns are of text, or none is. Below
-    `fewest_rows`, about, the release ends when its votes have told so.
+    `fewest_rows`, about, the release ends when its votes have told so: where columns of unknown type are of
+    text, or none is.
     """
 
     columns: dict[str, str]
     discovery_share: float
     thresholds: tuple[float, float]
-    fewest_rows: float
+    fewest_rows: tuple[float, float]
 
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
@@ -85,8 +86,11 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     least, most = (
         value_threshold(budget, policy.unit, share, len(names), text=text) for text in (True, False)
     )
-    fewest = fewest_rows(policy, budget, len(names))
-    return LearningForecast(kinds, float(share), (least, most), fewest)
+    texts, numbers = (
+        fewest_rows(policy, budget, [unknown if kind == "learnt" else kind for kind in kinds.values()])
+        for unknown in ("string", "number")
+    )
+    return LearningForecast(kinds, float(share), (least, most), (texts, numbers))
 
 
 def forecast(plan: Plan, rows: int) -> Forecast:

@@ -57,6 +57,8 @@ class Prospect:
     """Where all is measured at once: the L1 errors that its noise makes by order, before the fit."""
     kept_from: tuple[float, float] | None = None
     """Where the domain is learnt: from how many rows on a value is kept, of text and of other columns."""
+    fewest_rows: tuple[float, float] | None = None
+    """And with fewer than how many of a table it ends once that is known: of texts alone, of other columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +200,9 @@ class _Known:
         request = replace(request, promise=request.policy.model_copy(update={"epsilon": epsilon}))
         guess, errors = guess_of(advantage_of_budget(budget)), self.errors(budget)
         if self.plan is None:
-            kept = forecast_learning(replace(self.scope, request=request), self.rows).thresholds
-            return Prospect(epsilon, guess, errors, kept_from=kept)
+            learning = forecast_learning(replace(self.scope, request=request), self.rows)
+            kept, fewest = learning.thresholds, learning.fewest_rows
+            return Prospect(epsilon, guess, errors, kept_from=kept, fewest_rows=fewest)
         there = replace(self.plan, request=request)
         noise = forecast(there, self.rows)
         if noise.at_once:
