@@ -32,6 +32,7 @@ from factored_mwem.tables.codes.kinds import (
     MOMENTS,
     NUMBERS,
     RESOLUTIONS,
+    ZONES,
     kind_of,
     tick_of,
 )
@@ -54,6 +55,10 @@ TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
+ZONE = Fraction(1, 4)
+"""And what timestamps of a column of text say of their zone."""
+AGREED = 0.9
+"""The share of a column's moments that say a zone from which on all are written in it, not in UTC."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +79,7 @@ class FoundColumn:
     present: float
     decimals: int | None = None
     resolution: str | None = None
+    zone: str | None = None
     values: dict[float, int] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
     stddev: float = 0.0
@@ -199,6 +205,7 @@ def discover(
     enough(rows, types)
     each = {"boolean": 0, "string": TEXTS}
     weights = sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types)
+    weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     delta = budget.discovery_delta / len(names)
     found = []
@@ -258,6 +265,8 @@ class ColumnDiscovery:
         found = self.popular(part * VALUES, delta)
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
+        if _zoned(found.column, kind):
+            found = replace(self, found=found).zone(part * ZONE)
         return replace(self, found=found).cells(part * RANGE, part * DETAIL)
 
     def popular(self, cost: Fraction, delta: Fraction) -> FoundColumn:
@@ -291,6 +300,21 @@ class ColumnDiscovery:
         texts = {key[1:]: n + least for key, n in kept.items() if key[0] == "t"}
         return replace(found, values=values, texts=texts, stddev=scale, threshold=threshold + least)
 
+    def zone(self, cost: Fraction) -> FoundColumn:
+        """The zone that most moments say: none, UTC, or an offset if nearly all say the same one. A row says
+        one at most. Sensitivity: L2 k (add-remove) or sqrt(2) k (replace).
+        """
+        session, found = self.session, self.found
+        sensitivity = session.unit.l2_squared_of_marginal
+        scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+        charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, "zone"), scale, sensitivity)
+        column: ColumnProfile = session._unseal(self.sealed, charge)
+        noisy = session.noise.add(column.zones(), scale=scale)
+        if noisy[0] >= found.numbers / 2:
+            return found
+        most = int(np.argmax(noisy[1:])) + 1
+        return replace(found, zone=ZONES[most] if noisy[most] >= AGREED * found.numbers else "UTC")
+
     def cells(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
         """Where the numbers or moments lie that are not popular: a look over the whole public grid, and one
         at what stands out there, over cells that follow from the first look's noisy counts.
@@ -321,6 +345,11 @@ class ColumnDiscovery:
         special = np.array(list(found.values), dtype=edges.dtype)
         counts = column.histogram(self.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale
+
+
+def _zoned(column: pa.Field, kind: str) -> bool:
+    """Whether cells may say their zone, which a typed column's own type does else."""
+    return kind == "datetime" and kind_of(column) == "string"
 
 
 def value_threshold(budget: Budget, unit: Unit, share: Fraction, columns: int, *, text: bool) -> float:

@@ -325,7 +325,9 @@ def test_where_unique_texts_are_dropped_texts_need_fewer_rows() -> None:
     policy = Policy.of(epsilon=1.0, delta=1e-9)
     budget, types = policy.budget(learn_domain=True), ["string"] * 8 + ["integer"] * 4
     dropping = policy.model_copy(update={"drop_unique": True})
-    assert learning.fewest_rows(dropping, budget, types) == learning.fewest_rows(policy, budget, ["date"] * 12)
+    assert learning.fewest_rows(dropping, budget, types) == learning.fewest_rows(
+        policy, budget, ["date"] * 12
+    )
     assert learning.fewest_rows(policy, budget, types) == pytest.approx(64 / 12 * 207, rel=0.01)
 
 

@@ -55,7 +55,9 @@ def found_in(
 EPOCH = datetime.datetime(1970, 1, 1)
 WHOLE = ("1", "1.0", "01", "1e0", "-0", "0", "1e999", "9007199254740993", "9" * 300)
 NUMBERS = (*WHOLE, "0.29", ".29", "0.290001")
-DATES = ("20200101", "2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00")
+DATES = (
+    "20200101", "2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00", "2020-01-01T00:00:00+0200",
+)  # fmt: skip
 TEXTS = [*NUMBERS, *DATES, "nan", "N", "true", " 1", "", None, "N ", "N\x00", "N\x00x"]
 HUGE = (1e308, -1e308, math.inf, -math.inf, math.nan, 2.0**53)
 FLOATS = [0.0, -0.0, 1.0, 1.5, 0.29, 0.28999999999999998, None, *HUGE]
@@ -87,8 +89,8 @@ def neighbours(draw: st.DrawFn) -> tuple[str, Unit, list[Any], list[Any]]:
 def readings_of(
     name: str, unit: Unit, values: Sequence[Any], kind: str, rho: Fraction
 ) -> tuple[Any, FakeNoise, Accountant]:
-    """The votes, the popular values and two histograms of a column, read as of a `kind`, under noise that
-    keeps the same and says the same whatever the table.
+    """The votes, the popular values, the zone of moments that are text, and two histograms of a column, read
+    as of a `kind`, under noise that keeps the same and says the same whatever the table.
     """
     arrow = POOLS[name][0]
     fake = FakeNoise(
@@ -102,6 +104,8 @@ def readings_of(
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
     found = ColumnDiscovery(session, sealed, found).popular(rho, Fraction(1, 10**6))
+    if kind == "datetime" and arrow == pa.string():
+        found = ColumnDiscovery(session, sealed, found).zone(rho)
     if kind != "string":
         found = ColumnDiscovery(session, sealed, found).cells(rho, rho)
     return (votes, found), fake, accountant
@@ -143,6 +147,7 @@ def check_pair(
         assert not broken(a, b, unit, entry.sensitivity), (entry.target, a.values, b.values)
     assert str(votes.noisy) == str(votes2.noisy) and list(found.values.items()) == list(found2.values.items())
     assert found.texts == found2.texts and str(found.edges) == str(found2.edges)
+    assert found.zone == found2.zone
     assert str(found.noisy) == str(found2.noisy)
 
 
@@ -190,6 +195,10 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "texts",
         lambda honest: lambda self, without, *rest: honest(self, (), *rest),
     ),
+    "a zone counts for all rows that say it, whoever they are": (
+        "zones",
+        lambda honest: lambda self: honest(self) * len(self.values),
+    ),
 }
 MANY = [0] * 40 + [-1] * 40
 ONE = Unit(Neighbours.ADD_REMOVE, 1)
@@ -198,6 +207,7 @@ SEEN = [
     ("integer", ONE, [-1] * 5, [-1] * 4, "integer", Fraction(50)),
     ("integer", ONE, [1] * 3, [1] * 2, "integer", Fraction(1, 200)),
     ("text", ONE, ["1"] * 9, ["1"] * 8, "integer", Fraction(50)),
+    ("text", ONE, ["2020-01-01Z", "N"] * 9, ["2020-01-01Z", "N"] * 8 + ["N"], "datetime", Fraction(50)),
 ]
 
 
