@@ -70,7 +70,7 @@ def test_a_learnt_or_drafted_domain_says_the_zone(tmp_path: Path) -> None:
         assert domain["t"].time_zone == "+02:00" and domain.to_dict()["fields"][0]["timeZone"] == "+02:00"
         made = release(path, 1, domain=domain.to_dict(), epsilon=1.0, rows=50)
         assert made.to_arrow().schema.field("t").type == pa.timestamp("us", "+02:00")
-        made.write(tmp_path / "s.csv")
+        made.write(tmp_path / "s.csv", overwrite=True)
         assert all(line.endswith("+02:00") for line in (tmp_path / "s.csv").read_text().split("\n")[1:-1])
     for offsets, zone in ((["Z"], "UTC"), (["Z", "+02:00"], "UTC"), ([""], None), (["", "", "Z"], None)):
         assert draft(written(path, texts_of(MANY, offsets)))["t"].time_zone == zone

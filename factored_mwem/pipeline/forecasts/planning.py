@@ -58,7 +58,7 @@ class Prospect:
     kept_from: tuple[float, float] | None = None
     """Where the domain is learnt: from how many rows on a value is kept, of text and of other columns."""
     fewest_rows: tuple[float, float] | None = None
-    """And with fewer than how many of a table it ends once that is known: of texts alone, of other columns."""
+    """And with fewer than how many of the table's it ends: where all columns are of text, or none is."""
 
 
 @dataclass(frozen=True, slots=True)

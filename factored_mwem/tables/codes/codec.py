@@ -17,7 +17,6 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.decode import (
-    OWN_TYPE,
     DecodeGrid,
     as_string,
     from_units,

@@ -39,7 +39,7 @@ NUMBERS = ("integer", *DECIMALS, "number")
 MOMENTS = ("date", *RESOLUTIONS, "datetime")
 QUARTERS = range(15, 14 * 60 + 1, 15)
 ZONES = ("", "UTC", *(f"{sign}{m // 60:02}:{m % 60:02}" for sign in "+-" for m in QUARTERS))
-"""What a timestamp may say of its zone: nothing, UTC, or an offset. Others, which nobody lives in, are UTC."""
+"""What a timestamp may say of its zone: nothing, UTC, or an offset; others count as UTC."""
 MISSING = ("",)
 """Text that counts as null if no domain says otherwise."""
 _PATTERNS = {
