@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.inputs import Given, addresses, domain_beside, domain_path, patterns, read_paths, title
 from factored_mwem.cli.settings import ReleaseSettings
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.ledger.run import Run
-from factored_mwem.mechanisms.limits import FEW_CANDIDATES, slow
+from factored_mwem.mechanisms.limits import slowly
 from factored_mwem.pipeline.progress import Progress
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.publish import Writing, load_manifest, publish
@@ -83,8 +82,8 @@ def run(
         sample_seed=settings.sample_seed,
         spill=settings.spill,
     )
-    if (slowly := _slow(request)) is not None:
-        warn(slowly)
+    if (warning := slowly(request)) is not None:
+        warn(warning)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
     with spending_of(request).booked(settings.booking) as held:
         reused = _reused(held, files, settings)
@@ -97,18 +96,6 @@ def run(
             facts["resumed"] = held.resumed
     declared = f"declared in {path}" if path else "none declared"
     return Done(manifest, files, declared, facts, reused is not None, stale_beside(files))
-
-
-def _slow(request: Request) -> str | None:
-    """What to say if rounds may take minutes; where no domain is declared, as if columns had 16 codes."""
-    by = request.promise.privacy_id
-    names = request.columns or (request.declared or request.visible.schema).names
-    names = [name for name in names if name != by]
-    if request.workload.count(len(names)) < FEW_CANDIDATES:
-        return None
-    known = request.declared
-    domain = known.project(names) if known is not None else Domain.from_dict(dict.fromkeys(names, 16))
-    return slow(request.workload, domain, request.policy)
 
 
 def booked(settings: ReleaseSettings, *, reused: bool) -> dict[str, Any]:

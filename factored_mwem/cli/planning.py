@@ -132,6 +132,8 @@ def learning_text(found: LearningForecast, rows: int) -> str:
             f"refused     with fewer than about {_fewest(found)} rows: noisy votes on types tell so, and the "
             "rest of the budget is not spent",
             "then        single columns are measured, and rounds follow as with a declared domain",
+            f"candidates  {found.candidates:,} marginals; how many cells they have follows from the domain",
+            *([f"warning     {found.warning}"] if found.warning else []),
             "no row was read and nothing was spent",
         ]
     )

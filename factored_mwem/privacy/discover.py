@@ -204,7 +204,7 @@ def discover(
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
     enough(rows, types)
     each = {"boolean": 0, "string": TEXTS}
-    weights = sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types)
+    weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     delta = budget.discovery_delta / len(names)

@@ -11,7 +11,7 @@ from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import rounds_for
 from factored_mwem.mechanisms.learn import fewest_rows
-from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit, slow
+from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit, slow, slowly
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import predicted_errors
 from factored_mwem.mechanisms.result import Total
@@ -63,6 +63,8 @@ class LearningForecast:
     discovery_share: float
     thresholds: tuple[float, float]
     fewest_rows: tuple[float, float]
+    candidates: int
+    warning: str | None
 
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
@@ -90,7 +92,10 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
         fewest_rows(policy, budget, [unknown if kind == "learnt" else kind for kind in kinds.values()])
         for unknown in ("string", "number")
     )
-    return LearningForecast(kinds, float(share), (least, most), (texts, numbers))
+    candidates = scope.asked.workload.count(len(names))
+    return LearningForecast(
+        kinds, float(share), (least, most), (texts, numbers), candidates, slowly(scope.asked)
+    )
 
 
 def forecast(plan: Plan, rows: int) -> Forecast:
