@@ -85,6 +85,7 @@ OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.histogram",
+    "privacy.discover.ColumnDiscovery.zone",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
 """The functions that open private numbers: charge, read and draw, once each."""
