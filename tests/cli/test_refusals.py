@@ -53,22 +53,21 @@ def test_a_file_that_cannot_be_read_spends_nothing(
     ("words", "why"),
     [
         ("release typo.csv --marginals 2", "no file typo.csv"),
-        ("release t.csv --marginals 2 --columns agee", "agee"),
-        ("release t.csv --marginals 2 --domain none.json", "none.json"),
-        ("release t.csv --marginals 2 --header none", "--names"),
-        ("release t.csv --marginals 2 --names a,b", "--header none"),
-        ("release t.csv --marginals 2 --encoding utf-7", "is no encoding"),
-        ("release t.csv --marginals 2 --date-format %x", "is not read"),
-        ("release t.xlsx --marginals 2", "save the sheet as CSV"),
-        ("release t.csv --marginals 2 --delta 0", "--delta is 0"),
+        ("release people.csv --marginals 2 --columns agee", "agee"),
+        ("release people.csv --marginals 2 --domain none.json", "none.json"),
+        ("release people.csv --marginals 2 --header none", "--names"),
+        ("release people.csv --marginals 2 --names a,b", "--header none"),
+        ("release people.csv --marginals 2 --encoding utf-7", "is no encoding"),
+        ("release people.csv --marginals 2 --date-format %x", "is not read"),
+        ("release people.xlsx --marginals 2", "save the sheet as CSV"),
+        ("release people.csv --marginals 2 --delta 0", "--delta is 0"),
     ],
 )
 def test_what_is_said_wrongly_spends_nothing(words: str, why: str, command_books: Path, fmwem: Fmwem) -> None:
     """And the input is looked at before the outputs, which are there."""
     folder = command_books.parent
-    (folder / "t.csv").write_text("age,work\n" + "44,pilot\n" * 1000)
-    (folder / "t.domain.json").unlink(missing_ok=True)
-    (folder / "t.xlsx").write_bytes(b"PK")
+    (folder / "people.csv").write_text("age,work\n" + "44,pilot\n" * 1000)
+    (folder / "people.xlsx").write_bytes(b"PK")
     (folder / "typo.synthetic.parquet").touch()
     before = ledger_of(command_books)
     done = fmwem(*words.split(), *BOOKS)
