@@ -139,7 +139,8 @@ def _check_texts(
     lost = {each.column.name: 0.0 for each in found}
     for each in found:
         if each.type == "string":
-            lost[each.column.name] = max(each.present - sum(each.texts.values()), 0.0) / rows
+            missed = each.present - sum(each.texts.values())
+            lost[each.column.name] = min(max(missed, 0.0) / rows, 1.0)
     unique = [name for name, share in lost.items() if share > RARE]
     if needed is not None:
         lost = {name: share for name, share in lost.items() if name not in unique or name in needed}
