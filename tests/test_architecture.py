@@ -31,6 +31,7 @@ OPENERS = (
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
     "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
+    "privacy.discover.ColumnDiscovery.zone",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
 """The functions that open private numbers: charge, read and draw, once each."""

@@ -21,11 +21,10 @@ from factored_mwem.cli.inputs import (
     title,
 )
 from factored_mwem.cli.settings import ReleaseSettings
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.ledger.run import Run
-from factored_mwem.mechanisms.limits import FEW_CANDIDATES, Machine, slow
+from factored_mwem.mechanisms.limits import Machine, slowly
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.pipeline.progress import Progress
 from factored_mwem.pipeline.publication import Publication
@@ -82,8 +81,8 @@ def run(
         table, settings, rows=settings.rows, sample_seed=settings.sample_seed, spill=settings.spill
     )
     _check(request)
-    if (slowly := _slow(request)) is not None:
-        warn(slowly)
+    if (warning := slowly(request)) is not None:
+        warn(warning)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
     with spending_of(request).booked(settings.booking) as running:
         reused = _reused(running, files, settings)
@@ -130,15 +129,6 @@ def _names(request: Request) -> list[str]:
     by = request.promise.privacy_id
     names = request.columns or (request.declared or request.visible.schema).names
     return [name for name in names if name != by]
-
-
-def _slow(request: Request) -> str | None:
-    """What to say if rounds may take minutes; where no domain is declared, as if columns had 16 codes."""
-    names, known = _names(request), request.declared
-    if request.workload.count(len(names)) < FEW_CANDIDATES:
-        return None
-    domain = known.project(names) if known is not None else Domain.from_dict(dict.fromkeys(names, 16))
-    return slow(request.workload, domain, request.policy)
 
 
 def facts_of(record: Statement, settings: ReleaseSettings, *, reused: bool) -> dict[str, Any]:

@@ -131,7 +131,12 @@ def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
         "values": f"that about {least:,.0f} rows have are kept as they are where these rows hold no other "
         f"rare value, else those of up to {most:,.0f}; rarer texts become 'other', rarer numbers, dates and "
         "times go into ranges that hold about as many rows each",
+        "refused": f"with fewer than about {_fewest(forecast)} rows: noisy votes on types tell so, and "
+        "the rest of the budget is not spent",
         "rounds": "follow as with a declared domain",
+        "candidates": f"{forecast.candidates:,} sets of columns; how many combinations they have follows "
+        "from the domain",
+        "warning": forecast.warning or "",
         "for": f"a table of about {rows:,} rows (--assume-rows); of a smaller one less is kept",
     }
 
@@ -143,6 +148,11 @@ def _listed(columns: Mapping[str, object]) -> str:
         for name, about in list(columns.items())[:MOST_COLUMNS]
     )
     return first + (f", and {len(columns) - MOST_COLUMNS} more" if len(columns) > MOST_COLUMNS else "")
+
+
+def _fewest(found: LearningForecast) -> str:
+    texts, numbers = (f"{rows:,.0f}" for rows in found.fewest_rows)
+    return texts if texts == numbers else f"{texts} (if all is text) or {numbers} (if nothing is)"
 
 
 def _certificate(forecast: CertificateForecast | None) -> dict[str, str]:
@@ -207,13 +217,16 @@ def planned_text(planned: Planned) -> str:
 
 def _cells(p: Prospect) -> list[str]:
     errors = [f"{_short(e.error)} ({_short(e.low)} to {_short(e.high)})" for e in p.errors]
-    if p.kept_from is not None:
-        last = " / ".join(f"{rows:,.0f}" for rows in p.kept_from)
-    elif p.column_noise is None:
-        last = f"error {_short(p.noise_errors[-1])}"
-    else:
-        last = " / ".join(f"{n:,.1f}" for n in (p.column_noise, p.round_noise) if n is not None)
-    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, last]
+    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, *_last(p)]
+
+
+def _last(p: Prospect) -> list[str]:
+    if p.kept_from is not None and p.fewest_rows is not None:
+        return [" / ".join(f"{rows:,.0f}" for rows in pair) for pair in (p.kept_from, p.fewest_rows)]
+    if p.column_noise is None:
+        return [f"error {_short(p.noise_errors[-1])}"]
+    noise = [n for n in (p.column_noise, p.round_noise) if n is not None]
+    return [" / ".join(f"{n:,.1f}" for n in noise)]
 
 
 def _noise(first: Prospect | None) -> list[str]:
@@ -223,9 +236,12 @@ def _noise(first: Prospect | None) -> list[str]:
     if first is None:
         return []
     if first.kept_from is not None:
-        return lined(
-            "value kept", ["if about so many rows have it: where they hold no other rare value / at most"]
-        )
+        return [
+            *lined(
+                "value kept", ["if about so many rows have it: where they hold no other rare value / at most"]
+            ),
+            *lined("refused", ["is a table of about fewer rows, once votes tell: all of text / none of it"]),
+        ]
     return lined(
         "noise",
         [

@@ -43,6 +43,8 @@ MARKERS = (
     "1.#QNAN", "-1.#QNAN", "null", "NULL", "None",
 )  # fmt: skip
 """What programs write for a missing value, as pandas' own reader takes it (`na_values` of its `read_csv`)."""
+ZONE = r"UTC|[+-](?:0[0-9]|1[0-4]):[0-5][0-9]"
+"""What moments may be of: UTC, or a fixed offset from it."""
 
 
 class Constraints(BaseModel):
@@ -66,7 +68,8 @@ class Attribute(BaseModel):
     `constraints.minimum` and `constraints.maximum`, cut into `bins` of equal width or at `edges`; beside them
     `special_values` have codes of their own, wherever they lie. A text among those, such as "N", makes the
     column come back as text. Whatever is unlisted or unreadable counts as `other`; `decimals` and
-    `resolution` say how finely numbers and timestamps are written, `multiple_of` how integers are rounded.
+    `resolution` say how finely numbers and timestamps are written, `multiple_of` how integers are rounded; in
+    `time_zone` timestamps of a column of text come back.
 
     >>> from factored_mwem import Attribute
     >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size
@@ -96,6 +99,7 @@ class Attribute(BaseModel):
     decimals: int | None = Field(default=None, ge=0, le=15)
     resolution: Literal["day", "hour", "minute", "second"] | None = None
     multiple_of: int | None = Field(default=None, ge=1, le=2**53, alias="multipleOf")
+    time_zone: str | None = Field(default=None, alias="timeZone", pattern=f"^(?:{ZONE})$")
     missing_values: tuple[str, ...] | None = Field(default=None, alias="missingValues")
     true_values: tuple[str, ...] = Field(default=("true", "t", "yes", "y", "1"), alias="trueValues")
     false_values: tuple[str, ...] = Field(default=("false", "f", "no", "n", "0"), alias="falseValues")
@@ -135,6 +139,8 @@ class Attribute(BaseModel):
             raise ValueError(f"is of type {self.type}; a resolution is for timestamps")
         if self.multiple_of is not None and (self.type != "integer" or self.categorical):
             raise ValueError("takes multipleOf only if it is of type integer, with bins")
+        if self.time_zone is not None and self.type != "datetime":
+            raise ValueError(f"is of type {self.type}; a time zone is for timestamps")
         if self.categorical:
             self._check_categories()
         else:

@@ -100,7 +100,7 @@ class First:
 
 def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:
     """The fields of an attribute that do not depend on its codes."""
-    own = {"decimals": found.decimals, "resolution": found.resolution}
+    own = {"decimals": found.decimals, "resolution": found.resolution, "timeZone": found.zone}
     facts = {
         "name": found.column.name,
         "type": found.type,

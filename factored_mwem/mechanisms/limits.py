@@ -21,6 +21,7 @@ from factored_mwem.mechanisms.shares import tree_rounds
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component
 from factored_mwem.request.policy import Policy
+from factored_mwem.request.request import Request
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -46,6 +47,8 @@ cells predicted 4.2, 5.0 and 20 s, measured 4.5, 6.1 and 16 to 22 s of CPU) and 
 epsilon 1; with 2^13 cells 26 s and 19 s), whose adaptive rounds were .4 to 1 times those planned.
 """
 
+LEARNT_CODES = 16
+"""Of a column whose domain is to be learnt, for a guess of how long rounds take."""
 FEW_CANDIDATES = 3_000
 """Fewer are never slow."""
 CELL_SECONDS = 1e-7
@@ -157,6 +160,20 @@ def _lower(candidates: Candidates, need: float, memory: float) -> str:
     fits = np.flatnonzero(need - (len(candidates) - upto) * saved <= memory)
     fits = fits[fits > 0]
     return f"lower --marginals to {fits[-1]} or " if len(fits) else ""
+
+
+def slowly(request: Request) -> str | None:
+    """What to say if rounds may take minutes; where no domain is declared, as if columns had LEARNT_CODES."""
+    by = request.promise.privacy_id
+    names = request.columns or (request.declared or request.visible.schema).names
+    names = [name for name in names if name != by]
+    if request.workload.count(len(names)) < FEW_CANDIDATES:
+        return None
+    known = request.declared
+    domain = (
+        known.project(names) if known is not None else Domain.from_dict(dict.fromkeys(names, LEARNT_CODES))
+    )
+    return slow(request.workload, domain, request.policy)
 
 
 def slow(workload: Workload, domain: Domain, policy: Policy) -> str | None:

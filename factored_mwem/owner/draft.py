@@ -19,7 +19,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
 from factored_mwem.errors import InputError
 from factored_mwem.owner.mass import MOST_BINS, RARE, mass_edges, popular
-from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of, written
+from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, kind_of, written
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile, profile
 from factored_mwem.tables.codes.spelling import respelt
 from factored_mwem.tables.inputs.source import open_table
@@ -93,6 +93,8 @@ def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute
         facts |= _texts(column)
     elif form.type != "boolean":
         facts |= _precision(votes, form)
+        if form.type == "datetime" and typed is None:
+            facts["timeZone"] = _zone(column)
         listed = _values(_distinct(column, form, facts.get("decimals")), form.sentinels)
         constraints |= listed.pop("constraints", {})
         facts |= listed
@@ -155,6 +157,15 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
     if form.type == "datetime" and not votes["datetime"]:
         return {"resolution": next((r for r in reversed(RESOLUTIONS) if votes[r]), None)}
     return {}
+
+
+def _zone(column: ColumnProfile) -> str | None:
+    """The zone that all timestamps say, UTC if most say another each, or none."""
+    rows = column.zones()
+    said = np.flatnonzero(rows[1:]) + 1
+    if 2 * rows[0] >= rows.sum():
+        return None
+    return ZONES[int(said[0])] if len(said) == 1 and not rows[0] else "UTC"
 
 
 @dataclass(frozen=True, slots=True)

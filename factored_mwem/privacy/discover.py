@@ -48,6 +48,7 @@ from factored_mwem.tables.codes.kinds import (
     MOMENTS,
     NUMBERS,
     RESOLUTIONS,
+    ZONES,
     kind_of,
     tick_of,
 )
@@ -71,6 +72,10 @@ and the two looks at what is left of those.
 """
 ROUNDING = Fraction(1, 4)
 """What the first look at whole numbers gives away for what they are rounded to."""
+ZONE = Fraction(1, 4)
+"""And what timestamps of a column of text say of their zone."""
+AGREED = 0.9
+"""The share of a column's moments that say a zone from which on all are written in it, not in UTC."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +99,7 @@ class FoundColumn:
     present: float
     decimals: int | None = None
     resolution: str | None = None
+    zone: str | None = None
     values: dict[float, int] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
     stddev: float = 0.0
@@ -201,10 +207,15 @@ class Votes:
 
 
 def discover(
-    session: Session, table: Source, columns: Sequence[str] | None, share: Callable[[float, int], Fraction]
+    session: Session,
+    table: Source,
+    columns: Sequence[str] | None,
+    share: Callable[[float, int], Fraction],
+    enough: Callable[[float, Sequence[str]], None] = lambda rows, types: None,
 ) -> list[FoundColumn]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
-    rows and a number of columns, and all of the delta kept for it.
+    rows and a number of columns, and all of the delta kept for it. `enough` hears the noisy number of rows
+    and the types once the votes are paid for, and may raise.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
@@ -223,9 +234,11 @@ def discover(
     votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
+    enough(rows, types)
     each = {"boolean": 0, "string": TEXTS}
-    weights = sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types)
-    part = (budget.amount * share(rows, len(names)) - first) / max(weights, 1)
+    weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
+    weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
+    part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     keyed = sum(kind != "boolean" for kind in types)
     second = second_share(keyed)
     delta = budget.discovery_delta / max(keyed, 1) * (1 - second)
@@ -297,8 +310,10 @@ class ColumnDiscovery:
         found = self.found
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
+        if _zoned(found.column, found.type):
+            found = self.zone(part * ZONE)
         if found.type != "integer":
-            return self.cells(part * RANGE, part * DETAIL)
+            return replace(self, found=found).cells(part * RANGE, part * DETAIL)
         found = self.rounded(part * ROUNDING)
         return replace(self, found=found).cells(part * (RANGE - ROUNDING), part * DETAIL)
 
@@ -346,6 +361,21 @@ class ColumnDiscovery:
         counts = column.multiples(found.kinds, found.unit, found.scale, MULTIPLES, special)
         return replace(found, multiple_of=rounded_to(session.noise.add(counts, scale=scale), scale))
 
+    def zone(self, cost: Fraction) -> FoundColumn:
+        """The zone that most moments say: none, UTC, or an offset if nearly all say the same one. A row says
+        one at most. Sensitivity: L2 k (add-remove) or sqrt(2) k (replace).
+        """
+        session, found = self.session, self.found
+        sensitivity = session.unit.l2_squared_of_marginal
+        scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+        charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, "zone"), scale, sensitivity)
+        column: ColumnProfile = session._unseal(self.sealed, charge)
+        noisy = session.noise.add(column.zones(), scale=scale)
+        if noisy[0] >= found.numbers / 2:
+            return found
+        most = int(np.argmax(noisy[1:])) + 1
+        return replace(found, zone=ZONES[most] if noisy[most] >= AGREED * found.numbers else "UTC")
+
     def cells(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
         """Where the numbers or moments lie that are not popular: a look over the whole public grid, and one
         at what stands out there, over cells that follow from the first look's noisy counts.
@@ -377,6 +407,11 @@ class ColumnDiscovery:
         special = np.array(list(found.values), dtype=edges.dtype)
         counts = column.histogram(found.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale
+
+
+def _zoned(column: pa.Field, kind: str) -> bool:
+    """Whether cells may say their zone, which a typed column's own type does else."""
+    return kind == "datetime" and kind_of(column) == "string"
 
 
 def value_thresholds(budget: Budget, unit: Unit, share: Fraction, columns: int) -> tuple[float, float]:

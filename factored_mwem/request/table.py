@@ -52,6 +52,8 @@ class PrivateTable:
         if names is not None and by is not None and by not in names:
             names = [*names, by]
         private = open_source(table, Reading(promise.records, dialect, names), declared, by, folder)
+        for name in listed or ():
+            private.check_column(name)
         return cls(private=private, promise=promise, declared=declared, columns=listed, spill=folder, **more)
 
     def __repr__(self) -> str:

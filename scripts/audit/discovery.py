@@ -24,7 +24,7 @@ from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.kinds import KINDS
+from factored_mwem.tables.codes.kinds import KINDS, ZONES
 from factored_mwem.tables.codes.profile import profile
 from factored_mwem.tables.codes.rest import CLAIM, shared
 from factored_mwem.tables.inputs.source import open_table
@@ -62,6 +62,16 @@ def votes(unit: Unit) -> Check:
         return {"votes": noisy[[KINDS.index("integer"), KINDS.index("string")]].astype("int64")}
 
     return reading("votes", unit, pair_of(unit, "7", "text", 4), read)
+
+
+def zone(unit: Unit) -> Check:
+    """What timestamps say of their zone: a person's come to say one."""
+
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        return {"zone": ZONES.index(reader(column, session, "datetime").zone(RHO).zone or "")}
+
+    pair = pair_of(unit, "2020-01-01T10:00:00Z", "2020-01-01T10:00:00", 2)
+    return reading("zone", unit, pair, read)
 
 
 def reader(column: Sealed, session: Session, kind: str, **known: Any) -> discover.ColumnDiscovery:
@@ -197,4 +207,5 @@ def discovery_checks() -> list[Check]:
         *map(grid, (ONE, SWAP_TWO)),
         *map(rounding, (ONE, SWAP_TWO)),
         span(TWO),
+        zone(ONE),
     ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -72,7 +73,8 @@ class Configuration:
         choices = {**self.all_choices, "domain": None if self.learnt else domain_of(self.columns)}
         # a release of so few rows, half of them hostile, would end after learning, and would leave out the
         # sweep of small marginals: here it goes on
-        with mock.patch.object(learn, "HOPELESS", 2.0), mock.patch.object(sweep, "ERROR", 2.0):
+        small = mock.patch.object(learn, "fewest_rows", lambda *_: -math.inf)
+        with mock.patch.object(learn, "HOPELESS", 2.0), small, mock.patch.object(sweep, "ERROR", 2.0):
             return verify(table, workload, pairs=pairs, seed=seed, **choices)
 
 

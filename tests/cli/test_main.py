@@ -667,6 +667,9 @@ def test_what_takes_minutes_is_said_beforehand(
     assert done.code == 143 and said in done.err and "--marginals 3 takes few" in done.err
     quiet = fmwem("release wide.csv --marginals 5 --rows 10 --quiet")
     assert quiet.code == 143 and said not in quiet.err
+    (here / "raw.csv").write_text(",".join(names) + "\n")
+    told = fmwem("check raw.csv --marginals 5").out
+    assert "55,454 sets of columns" in told and "--marginals 3 takes few" in told
 
 
 def test_a_log_hears_of_a_long_run_each_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:

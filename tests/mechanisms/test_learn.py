@@ -8,6 +8,7 @@ import contextlib
 import datetime
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from unittest import mock
 
@@ -74,7 +75,11 @@ KINDS = ["number", "narrow", "integer", "second", "decimals", "date", "minute", 
 def learnt(table: pa.Table, noise: Any, epsilon: float) -> tuple[Learning, Table]:
     policy, source = Policy.of(epsilon=epsilon), Local(open_table(table))
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
-    with mock.patch.object(learning, "HOPELESS", 2.0):  # no table is too small here
+    small = (
+        mock.patch.object(learning, "HOPELESS", 2.0),
+        mock.patch.object(learning, "fewest_rows", lambda *_: -1e9),
+    )
+    with small[0], small[1]:  # no table is too small here
         return learn(session, source, None, policy), source.table
 
 
@@ -325,13 +330,78 @@ def test_a_column_that_is_dropped_does_not_end_the_release() -> None:
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     made = learn(session, source, None, policy)
     assert (made.domain.names, made.dropped) == (("a",), ("id",))
-    with pytest.raises(NothingLearnt, match="value of id has enough rows: --drop-unique"):
+    with pytest.raises(NothingLearnt, match="too few rows share any value of id: --drop-unique"):
         learn(
             Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
             source,
             None,
             Policy.of(epsilon=10.0),
         )
+
+
+FIFTEEN = {
+    "texts": ["x", "y"],
+    "numbers": [7, 9],
+    "flags": [True, False],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "refused"),
+    [
+        ("texts", 1000, True),
+        ("texts", 1700, False),
+        ("numbers", 600, True),
+        ("numbers", 1100, False),
+        ("flags", 150, True),
+        ("flags", 300, False),
+    ],
+)
+def test_a_table_that_is_too_small_is_refused_after_its_votes(kind: str, rows: int, refused: bool) -> None:
+    """Of 15 columns at epsilon 1, where a text needs 86 rows to be found; the votes are all that is paid for."""
+    table = pa.table({f"c{a}": FIFTEEN[kind] * (rows // 2) for a in range(15)})
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    accountant = Accountant(policy.budget(learn_domain=True))
+    session = Session(accountant, policy.unit, FakeNoise())
+    if not refused:
+        assert len(learn(session, open_source(table), None, policy).domain) == 15
+        return
+    with pytest.raises(NothingLearnt, match=rf"to learn 15 columns takes some .* {rows:,} rows are too few"):
+        learn(session, open_source(table), None, policy)
+    assert accountant.spent <= Fraction(1, 30) * accountant.budget.amount
+    assert {charge.target[1] for charge in accountant.entries} == {"kind"}
+
+
+def test_where_unique_texts_are_dropped_texts_need_fewer_rows() -> None:
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    budget, types = policy.budget(learn_domain=True), ["string"] * 8 + ["integer"] * 4
+    dropping = policy.model_copy(update={"drop_unique": True})
+    assert learning.fewest_rows(dropping, budget, types) == learning.fewest_rows(
+        policy, budget, ["date"] * 12
+    )
+    assert learning.fewest_rows(policy, budget, types) == pytest.approx(144 / 12 * 86, rel=0.01)
+
+
+def test_truth_values_need_few_rows_to_be_learnt() -> None:
+    """They have no popular values to look for, and no share of what is spent on these."""
+    table = pa.table({f"c{a}": [True, False] * 150 for a in range(5)})
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    assert learn(session, open_source(table), None, policy).domain.names == tuple(table.column_names)
+
+
+def test_texts_that_are_lost_end_it_before_anything_else_is_measured() -> None:
+    table = pa.table({f"c{a}": [f"{a} {i}" for i in range(3000)] for a in range(3)} | {"n": range(3000)})
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    with (
+        mock.patch.object(Session, "encode", side_effect=AssertionError("a column was encoded")),
+        pytest.raises(NothingLearnt, match="75% of the mean column, most of c0, c1, c2"),
+    ):
+        learn(session, open_source(table), None, policy)
+    dropping = Policy.of(epsilon=1.0, delta=1e-9, drop_unique=True)
+    session = Session(Accountant(dropping.budget(learn_domain=True)), policy.unit, FakeNoise())
+    assert learn(session, open_source(table), None, dropping).domain.names == ("n",)
 
 
 def test_bins_reach_the_ends_of_the_type() -> None:

@@ -170,7 +170,7 @@ def test_a_table_without_a_row_is_released_too(tmp_path: Path, kind: str, choice
 @pytest.mark.parametrize("text", ["a,n\n", "a,n"])
 def test_of_a_table_without_a_row_nothing_is_learnt(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(NothingLearnt, match="nearly every value"):
+    with pytest.raises(NothingLearnt, match=r"to learn 2 columns takes some .* rows; there are too few rows"):
         make(Request.of(tmp_path / "t.csv", 1, rows=3), noise=FakeNoise())
     for source in (tmp_path / "t.csv", EMPTY):  # noise may say anything
         try:

@@ -360,7 +360,8 @@ def test_an_exception_quotes_no_row(kind: str, tmp_path: Path, monkeypatch: pyte
 def test_a_record_that_cannot_be_read_is_not_quoted(watch: Watch, kind: str) -> None:
     """It is one of nulls, and no reason to say anything but that nothing else is there."""
     code, said = watch.run("release", ODD[kind](), "--marginals", 1, "-v", "--epsilon", "1e6")
-    assert code == 0 or "nearly every value of every column is its own" in said["stderr"], said["stderr"]
+    few = ("nearly every value of every column is too rare", "rows are too few")
+    assert code == 0 or any(words in said["stderr"] for words in few), said["stderr"]
     assert not leaks(said)
 
 

@@ -266,11 +266,14 @@ def test_rows_that_are_not_drawn_are_said(
     assert any(words in warning for warning in cut.manifest.warnings)
 
 
-def test_what_could_not_be_learnt_is_said() -> None:
-    """Strings that nobody shares, too few numbers: the release names them, and says what was spent."""
+def test_what_could_not_be_learnt_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too few rows, or strings that nobody shares: the release says so, and what was spent."""
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
-    with pytest.raises(NothingLearnt, match=r"most of id, pay.*spent so far: epsilon 0.0"):
-        make(Request.of(table, 1, epsilon=0.05), noise=FakeNoise())
+    for enough, said in ((False, "300 rows are too few"), (True, "most of id ")):
+        if enough:
+            monkeypatch.setattr("factored_mwem.mechanisms.learn.fewest_rows", lambda *_: 0.0)
+        with pytest.raises(NothingLearnt, match=rf"{said}.*spent so far: epsilon 0.0"):
+            make(Request.of(table, 1, epsilon=0.05), noise=FakeNoise())
 
 
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def test_measuring_at_once_charges_what_its_noise_costs(
 @pytest.mark.parametrize("choices", [*POLICIES[:3], *POLICIES[6:8]], ids=str)
 def test_discovery_charges_what_its_noise_costs(choices: dict[str, Any]) -> None:
     policy, fake = Policy.of(**choices), FakeNoise()
-    release = run(small_table(), policy, fake, domain=None)
+    release = run(pa.concat_tables([small_table()] * 2), policy, fake, domain=None)
     check_stages(release, fake)
     first = release.manifest.stages[0]
     assert first.stage == "discover" and first.share <= policy.domain_budget

@@ -219,7 +219,7 @@ def test_text_by_other_names_is_read(tmp_path: Path, name: str) -> None:
 
 
 def test_an_index_that_pandas_wrote_is_no_column(tmp_path: Path) -> None:
-    """Only where its metadata say so, and it has no name of its own."""
+    """Only where its metadata say so, and it has no name of its own; of a frame, whatever it is called."""
     frame = pd.DataFrame({"a": [1, 2, 3, 4], "b": ["x", "y", "z", "z"]}).drop(1)
     frame.to_parquet(tmp_path / "t.parquet")
     assert "__index_level_0__" in pq.read_schema(tmp_path / "t.parquet").names
@@ -230,6 +230,18 @@ def test_an_index_that_pandas_wrote_is_no_column(tmp_path: Path) -> None:
     assert open_table(bare).schema.names == ["a", "b", "__index_level_0__"]
     frame.set_index("a").to_parquet(tmp_path / "t.parquet")
     assert sorted(open_table(tmp_path / "t.parquet").schema.names) == ["a", "b"]
+    for names, kept in (
+        (["g", "n"], ["a", "b", "g", "n"]),
+        (["g", None], ["a", "b", "g"]),
+        ([None] * 2, ["a", "b"]),
+    ):
+        several = frame.set_index([["p", "q", "p"], [1.5, 2.5, 3.5]]).rename_axis(names)
+        several.to_parquet(tmp_path / "m.parquet")
+        opened = open_table(tmp_path / "m.parquet")
+        assert opened.schema.names == kept
+        (batch,) = opened.batches(kept)
+        assert batch.to_pylist() == several.reset_index()[kept].to_dict("records")
+        assert open_table(several).schema.names == ["a", "b"]
     feather = tmp_path / "t.feather"
     write_feather(table, feather)
     assert open_table(feather).schema.names == ["a", "b"]

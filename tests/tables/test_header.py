@@ -47,7 +47,10 @@ Country Name,Country Code,Indicator Name
 unit.of.measure,2nd_try,3d
 "last name","first name","date of birth"
 time (s),speed (m/s),N/A rate
-week 12,May,1 May rate,(n),March 3""".splitlines()
+week 12,May,1 May rate,(n),March 3
+e-mail,@handle,url (https),[kg],{unit}
+2020Q1,2020Q2,65+ years,<5 years,Q1 2020
+x1e5,1e,e5,1st,0x""".splitlines()
 RECORDS = """\
 39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,2174,40,<=50K
 39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Male, 2174, 0, 40, <=50K
@@ -83,7 +86,21 @@ Ann,3-Jan-98,yes
 Ann,"March 3, 2020",yes
 0,1
 true,Ann,Bonn
-Ann,2024-03,yes""".splitlines()
+Ann,2024-03,yes
+Ann,(555) 123-4567,yes
+Ann,+49 30 123456,yes
+Ann,2020/21,yes
+Ann,12-15,yes
+Ann,ann@example.org,yes
+Ann,https://example.org/ann,yes
+Ann,3f2504e0-4f89-11d3-9a0c-0305e82c3301,yes
+Ann,US$ 12,10.5
+"{""name"": ""Ann"", ""age"": 44}"
+Ann,   ,yes
+   ,Ann,yes
+Ann,2013-01-01T10:00:00Z,yes
+Ann,2013-01-01 10:00:00+02:00,yes
+Ann,08:30 am,yes""".splitlines()
 
 
 def written(folder: Path, first: str, *others: str, name: str = "t.csv") -> Path:
@@ -125,6 +142,70 @@ def test_standard_input_without_a_header_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.stdin", stdin)
     with pytest.raises(InputError, match="--header none"):
         open_table("-")
+
+
+HOSTILE = {
+    "long": b"a" * 10_000_000 + b",b\n1,2\n",
+    "wide": b"c," * 5_000_000 + b"d\n1\n",
+    "nul": b"a\0b,c\n1,2\n",
+    "mark alone": b"\xef\xbb\xbf\n1,2\n",
+    "mark and record": b"\xef\xbb\xbf44,pilot\n",
+    "commas": b",,,,\n1,2,3,4,5\n",
+    "semicolons": b";;;\n1;2;3;4\n",
+    "tabs": b"\t\t\n1\t2\t3\n",
+    "blanks": b"   \n1\n",
+    "open quote": b'"a,b\n1,2\n',
+    "open quote, long": b'"' + b"a,b\n1,2\n" * 1_000_000,
+    "open at the end": b'a,"b\n1,2\n',
+    "one column": b"44\npilot\n",
+    "no line": b"",
+    "two marks": b"\xff\xfe\xff\xfe",
+    "old Mac": b"a,b\r1,2\r",
+    "record": b"44,pilot\n31,nurse\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("how", ["csv", "gzip", "part", "stdin"])
+def test_a_hostile_header_is_one_line_of_refusal(
+    kind: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = HOSTILE[kind], tmp_path / "t.csv"
+    path.write_bytes(data)
+    source: Path | str = path
+    if how == "gzip":
+        source = tmp_path / "t.csv.gz"
+        source.write_bytes(gzip.compress(data, 1))
+    if how == "part":
+        source = tmp_path / "parts"
+        source.mkdir()
+        written(source, "a,b", "1,2", name="1.csv")
+        path.rename(source / "2.csv")
+    if how == "stdin":
+        source = "-"
+        stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)))
+        monkeypatch.setattr("sys.stdin", stdin)
+    with pytest.raises(InputError) as refused:
+        open_table(source)
+    said = str(refused.value)
+    assert "\n" not in said and len(said) < 400 + len(str(path)) and "\0" not in said
+
+
+@pytest.mark.parametrize(("cell", "names"), [("1", 0), ("1.", 0), ("1e", 2), ("a@", 2), ("[:", 0), ("1-", 0)])
+def test_a_long_name_is_looked_at_once(cell: str, names: int, tmp_path: Path) -> None:
+    """A pattern that went back and forth over it would take minutes."""
+    path = written(tmp_path, f"{cell * 65_000},b")
+    if names:
+        assert len(open_table(path).schema.names) == names
+        return
+    with pytest.raises(InputError, match="looks like a value"):
+        open_table(path)
+
+
+def test_a_file_that_is_packed_may_come_through_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = gzip.compress(b"age,job\n44,pilot\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(packed))))
+    assert open_table("-").schema.names == ["age", "job"]
 
 
 def test_years_may_be_names(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import rounds_for
-from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit, slow
+from factored_mwem.mechanisms.learn import fewest_rows
+from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit, slow, slowly
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import predicted_errors
 from factored_mwem.mechanisms.result import Total
@@ -54,11 +55,16 @@ class Forecast:
 class LearningForecast:
     """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value
     must have, about, to be kept on its own: where they hold no other rare value, and whatever they hold.
+    Below `fewest_rows`, about, the release ends when its votes have told so: where columns of unknown type
+    are of text, or none is.
     """
 
     columns: dict[str, str]
     discovery_share: float
     thresholds: tuple[float, float]
+    fewest_rows: tuple[float, float]
+    candidates: int
+    warning: str | None
 
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
@@ -87,7 +93,14 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     kinds = {f.name: "learnt" if is_text(value_type(f.type)) else kind_of(f) for f in fields}
     share = discovery_share(policy, budget, rows, len(names))
     thresholds = value_thresholds(budget, policy.unit, share, len(names))
-    return LearningForecast(kinds, float(share), thresholds)
+    texts, numbers = (
+        fewest_rows(policy, budget, [unknown if kind == "learnt" else kind for kind in kinds.values()])
+        for unknown in ("string", "number")
+    )
+    candidates = scope.asked.workload.count(len(names))
+    return LearningForecast(
+        kinds, float(share), thresholds, (texts, numbers), candidates, slowly(scope.asked)
+    )
 
 
 def forecast(plan: Plan, rows: int) -> Forecast:

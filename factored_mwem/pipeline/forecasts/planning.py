@@ -59,6 +59,8 @@ class Prospect:
     """Where the domain is learnt: from how many rows on a value is kept, where these hold no other rare one,
     and in any case.
     """
+    fewest_rows: tuple[float, float] | None = None
+    """And with fewer than how many of the table's it ends: where all columns are of text, or none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +203,9 @@ class _Known:
         request = replace(request, promise=request.policy.model_copy(update={"epsilon": epsilon}))
         guess, errors = guess_of(advantage_of_budget(budget)), self.errors(budget)
         if self.plan is None:
-            kept = forecast_learning(replace(self.scope, request=request), self.rows).thresholds
-            return Prospect(epsilon, guess, errors, kept_from=kept)
+            learning = forecast_learning(replace(self.scope, request=request), self.rows)
+            kept, fewest = learning.thresholds, learning.fewest_rows
+            return Prospect(epsilon, guess, errors, kept_from=kept, fewest_rows=fewest)
         there = replace(self.plan, request=request)
         noise = forecast(there, self.rows)
         if noise.at_once:

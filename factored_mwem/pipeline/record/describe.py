@@ -27,7 +27,7 @@ from factored_mwem.pipeline.record.manifest import (
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
-from factored_mwem.request.policy import DEFAULT_MAX_ROWS
+from factored_mwem.request.policy import DEFAULT_MAX_ROWS, Policy
 from factored_mwem.tables.codes.parsing import value_type
 
 MUCH = 0.1
@@ -136,32 +136,33 @@ def _losses(plan: Plan) -> Iterator[str]:
         return
     from factored_mwem.mechanisms.learn import is_unique
 
+    few = {name: _few(enough, plan.policy) for name, enough in plan.learning.enough.items()}
     for name in plan.learning.dropped:
-        yield f"{name!r} was left out: {_unseen(plan.learning.enough[name])}"
+        yield f"{name!r} was left out: {_unseen(few[name])}"
     for attribute in plan.domain:
         fate = plan.learning.fates[attribute.name]
         if is_unique(attribute, fate):
             yield (
-                f"{attribute.name!r}: {_unseen(plan.learning.enough[attribute.name])}; all became {OTHER!r}; "
+                f"{attribute.name!r}: {_unseen(few[attribute.name])}; all became {OTHER!r}; "
                 "--drop-unique leaves such columns out"
             )
         elif max(fate.other, fate.clipped) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:
-                enough = plan.learning.enough[attribute.name]
-                what = f"became {attribute.other!r} ({_few(enough)} cannot be told from noise)"
+                what = f"became {attribute.other!r} ({few[attribute.name]} cannot be told from noise)"
             share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
 
 
-def _few(enough: float) -> str:
-    return f"values that fewer than about {enough:,.0f} rows hold" if enough < math.inf else "values"
+def _few(enough: float, policy: Policy) -> str:
+    counted = "people" if policy.people else "rows"
+    return f"values that fewer than about {enough:,.0f} {counted} hold" if enough < math.inf else "values"
 
 
-def _unseen(enough: float) -> str:
+def _unseen(few: str) -> str:
     """What is known of a column of which hardly any value was found."""
     return (
-        f"{_few(enough)} cannot be told from noise, and it has hardly any others (an identifier, free text, "
+        f"{few} cannot be told from noise, and it has hardly any others (an identifier, free text, "
         "or a category of many values)"
     )
 

@@ -17,7 +17,6 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.decode import (
-    OWN_TYPE,
     DecodeGrid,
     as_string,
     from_units,
@@ -62,8 +61,8 @@ def fit_columns(domain: Domain, table: Visible, columns: Sequence[str] | None) -
         attribute = domain[name]
         as_text = table.text or name in table.folder_columns
         arrow = own_type(attribute) if as_text else table.schema.field(name).type
-        if as_text and table.zone is not None and attribute.type == "datetime":
-            arrow = pa.timestamp(OWN_TYPE["datetime"].unit, table.zone)
+        if as_text and table.zone is not None and pa.types.is_timestamp(arrow):
+            arrow = pa.timestamp(arrow.unit, table.zone)
         if not as_text:
             check_type(attribute, arrow)
             arrow = _released(attribute, arrow)

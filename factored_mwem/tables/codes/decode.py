@@ -32,7 +32,9 @@ MAX_STEPS = 2.0**52
 
 def own_type(attribute: Attribute) -> pa.DataType:
     """The type that a column of text comes back in: numbers beside texts are text."""
-    return pa.string() if attribute.sentinels else OWN_TYPE[attribute.type]
+    if attribute.sentinels:
+        return pa.string()
+    return pa.timestamp("us", attribute.time_zone) if attribute.time_zone else OWN_TYPE[attribute.type]
 
 
 def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.random.Generator) -> pa.Array:
@@ -174,6 +176,8 @@ def typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: b
         values = pc.floor(values)
     if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(values.type) and arrow.tz is not None:
         values = pc.assume_timezone(values, "UTC")
+    elif is_text(arrow) and pa.types.is_timestamp(values.type) and attribute.time_zone:
+        values = pc.assume_timezone(values, "UTC").cast(pa.timestamp("us", attribute.time_zone))
     if is_text(arrow):
         values = values.cast(pa.string())  # the only text that everything can be cast to
     return values.cast(arrow, safe=safe)

@@ -37,6 +37,9 @@ column of text.
 """
 NUMBERS = ("integer", *DECIMALS, "number")
 MOMENTS = ("date", *RESOLUTIONS, "datetime")
+QUARTERS = range(15, 14 * 60 + 1, 15)
+ZONES = ("", "UTC", *(f"{sign}{m // 60:02}:{m % 60:02}" for sign in "+-" for m in QUARTERS))
+"""What a timestamp may say of its zone: nothing, UTC, or an offset; others count as UTC."""
 MISSING = ("",)
 """Text that counts as null if no domain says otherwise."""
 _PATTERNS = {
@@ -110,6 +113,14 @@ def units_of(values: pa.Array, kind: str) -> np.ma.MaskedArray:
     """
     own = "number" if kind in NUMBERS else "date" if kind == "date" else "datetime"
     return read_units(_reader(own), values)
+
+
+def zones_of(values: pa.Array) -> np.ndarray:
+    """int64[value]: the number in ZONES of what each timestamp of a column of text says of its zone."""
+    zone = pc.struct_field(pc.extract_regex(pc.utf8_trim_whitespace(values), MOMENT), "zone")
+    zone = pc.replace_substring_regex(zone, "^([+-][0-9]{2}):?([0-9]{2})$", r"\1:\2")
+    place = pc.index_in(zone, value_set=pa.array(ZONES, zone.type))
+    return pc.fill_null(place, ZONES.index("UTC")).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _reader(kind: str) -> Attribute:

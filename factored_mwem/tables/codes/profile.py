@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import WIDEST
 from factored_mwem.errors import ResourceError
-from factored_mwem.tables.codes.kinds import KINDS, kind_of, kinds_of, units_of
+from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, ZONES, kind_of, kinds_of, units_of, zones_of
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.inputs.table import Private, Table
 
@@ -125,6 +125,12 @@ class ColumnProfile(Private):
         elif unit == "number":
             units = units + 0.0  # -0.0 is 0.0
         return which, units
+
+    def zones(self) -> np.ndarray:
+        """int64[zone]: how many rows of a column of text hold a timestamp that says each of ZONES."""
+        which = np.flatnonzero(np.isin(self.kinds, [KINDS.index(k) for k in MOMENTS[1:]]))
+        said = zones_of(self.values.take(pa.array(which)))
+        return np.bincount(said, self.counts[which], minlength=len(ZONES)).astype(np.int64)
 
     def popular(self, of: Sequence[str], unit: str, scale: float, least: int) -> dict[float, int]:
         """The rows of each number or moment, in its unit, less `least`, where any are left."""

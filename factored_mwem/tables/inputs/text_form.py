@@ -20,10 +20,13 @@ DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 """Those that are found from a header line, and how messages call them."""
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 DATA = re.compile(
-    r"""\(?[-+\u2212]?[$\u20ac\u00a3]?[-+]?(\d[\d.,'_ ]*|[.,]\d+)(e[-+]?\d+)?\s?[%\u20ac]?\)?  # a number
+    r"""(?=\D*+\d)[\W\d_]++  # digits without a letter: a number, a date, a time, a telephone's
+    |[-+\u2212]?(\d++([.,]\d*+)?|[.,]\d++)e[-+]?\d+  # 1e-5
     |\d{1,2}[ .-]+(jan|feb|ma[ry]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])[a-z]*[ .,-]+\d{2,4}  # 3-Jan-98
     |(jan|feb|ma[ry]|apr|ju[nl]|aug|sep|oct|nov|dec)[a-z]*[ ]\d{1,2},?[ ]\d{4}  # March 3, 2020
-    |\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d.*)?|\d{4}[-/]\d{1,2}|\d{1,2}:\d{2}(:\d{2}.*)?  # a date, a time
+    |\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}[T ]\d.*|\d{1,2}:\d{2}.*  # a date and a time, a time
+    |[^\s@]++@[^\s@]+\.[^\s@.]+|https?://\S+  # an address
+    |[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}|[\[{].*[":].*  # a key, JSON
     |n/?a|\#n/a|nan|null|none|\?|true|false  # a missing value, a flag""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -165,8 +168,9 @@ def _check_names(path: Any, names: Sequence[str], *, sure: bool) -> None:
     `sure`: somebody said that it names the columns; they must be there all the same.
     """
     ways = "if the file has no header line, say --header none and --names a,b,c"
-    if "" in names[1:] or list(names) == [""]:
-        which = list(names).index("", 1 if len(names) > 1 else 0) + 1
+    blank = [not name.strip() for name in names]
+    if any(blank[1:]) or blank == [True] or (blank[0] and names[0]):
+        which = blank.index(True, 1 if len(names) > 1 and not names[0] else 0) + 1
         raise InputError(f"{path}: column {which} of the header has no name; give it one, or {ways}")
     if len(set(names)) < len(names):
         which = next(i for i, name in enumerate(names) if name in names[:i])
