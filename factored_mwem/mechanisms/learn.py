@@ -33,8 +33,8 @@ FEWEST = {"string": 14, "boolean": 3}
 OF_NUMBERS = 8
 """How many times the rows that a text needs to be found, where its rows hold no other rare value, a table
 must have, the mean over its columns by type, else its votes end a release. Of five tables (people, surveys,
-web users; epsilon .1, 1 and 10, three runs each) nearly all with fewer were refused in the end: texts below 12
-to 16 times, numbers below 6 to 10. Answers of yes and no would do with less, but votes cannot tell how many
+web users; epsilon .1, 1 and 10, three runs each) nearly all with fewer were refused in the end: texts below
+12 to 16 times, numbers below 6 to 10. Answers of yes and no would do with less, but votes cannot tell how many
 values there are.
 """
 

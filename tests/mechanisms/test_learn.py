@@ -358,7 +358,7 @@ FIFTEEN = {
     ],
 )
 def test_a_table_that_is_too_small_is_refused_after_its_votes(kind: str, rows: int, refused: bool) -> None:
-    """Of 15 columns at epsilon 1, where a text needs 86 rows to be found; the votes are all that is paid for."""
+    """Of 15 columns at epsilon 1, a text of which needs 86 rows; the votes are all that is paid for."""
     table = pa.table({f"c{a}": FIFTEEN[kind] * (rows // 2) for a in range(15)})
     policy = Policy.of(epsilon=1.0, delta=1e-9)
     accountant = Accountant(policy.budget(learn_domain=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from support.fakes import Between, FakeNoise
 from support.releases import run
