@@ -264,7 +264,7 @@ def test_a_third_party_recomputes_the_guarantee_from_the_manifest(
 
 
 def _tiny_release(delta: float, neighbours: Neighbours, declared: bool) -> Manifest:
-    table = pa.table({"a": ["x", "y"] * 400, "b": ["u", "u", "v", "w"] * 200})
+    table = pa.table({"a": ["x", "y"] * 1000, "b": ["u", "u", "v", "w"] * 500})
     policy = Policy.of(epsilon=1.0, delta=delta, neighbours=neighbours, rounds=2)
     domain = (
         Domain([Attribute(name="a", categories=("x", "y")), Attribute(name="b", categories=("u", "v", "w"))])

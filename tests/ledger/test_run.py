@@ -208,7 +208,7 @@ def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choice
         JournalFile, "make_room", lambda self, size: (asked.append(size), room(self, size))[1]
     )
     monkeypatch.setattr(JournalFile, "append", appended)
-    source = pa.table({"a": ["x", "yy"] * 200, "b": ["u", "v"] * 200}) if "domain" in choices else None
+    source = pa.table({"a": ["x", "yy"] * 1000, "b": ["u", "v"] * 1000}) if "domain" in choices else None
     go(books, source=source, **choices)
     frame = journal_module.HEAD.size + journal_module.CODE_BYTES
     assert asked and all(size + frame >= wrote for size, wrote in zip(asked, written[1:], strict=True))
@@ -292,7 +292,7 @@ def test_a_record_of_another_question_does_not_fit(
 
 
 def test_the_books_hold_the_delta_of_learnt_categories(anywhere: Place) -> None:
-    source = pa.table({"a": ["x", "y"] * 200, "b": ["u", "v"] * 200})
+    source = pa.table({"a": ["x", "y"] * 1000, "b": ["u", "v"] * 1000})
     made, _, _ = go(anywhere, source=source, domain=None, delta=1e-9)
     (entry,) = entries(anywhere)
     budget = Request.of(source, 2, epsilon=1.0, engine="mwem", rounds=4).budget
@@ -417,7 +417,7 @@ def test_a_run_that_does_not_fit_another_limit_says_which_one_fits(
 def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> None:
     """What a learnt domain cannot answer: the advice must not be to change it and go on."""
     (source := books.with_name("t.csv")).write_text(
-        "a,b\n" + "x,u\ny,v\n" * 300
+        "a,b\n" + "x,u\ny,v\n" * 1000
     )  # of a text file nobody knows before what a column is
     r = Request.of(source, Workload.marginals(1) + Workload.ranges("a"), epsilon=1.0)
     with (

@@ -269,7 +269,7 @@ def test_the_command_line_says_it(here: Path, fmwem: Fmwem) -> None:
     assert told.code == 3 and "none of 2 tries" in told.err and "budget was spent" in told.err
     assert not [*here.glob("new*")]
     told = fmwem("check", *asked, "--accept", "worst <= 1", "--tries", 2)
-    assert told.code == 0 and "up to 2 tries, each with 40.0% of the budget" in told.out
+    assert told.code == 0 and "up to 2, each with 40.0% of the budget and a certificate of 10.0%" in told.out
     (here / "c.toml").write_text('certificate = 0.2\naccept = ["mean2 <= 0.0001"]\n')
     assert fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "--overwrite").code == 3
 

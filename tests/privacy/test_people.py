@@ -84,38 +84,36 @@ def persons() -> Iterator[list[Row]]:
             yield [("z", a, b) for a, b in cells]
 
 
-def greatest(unit: Unit, norm: Callable[[np.ndarray], int]) -> int:
-    """The greatest norm of what a person more changes in any marginal, over all that they may be."""
-    before = counted(OTHERS, unit)
-    return max(
-        norm(after - was)
-        for person in persons()
-        for after, was in zip(counted([*OTHERS, *person], unit), before, strict=True)
-    )
+NORMS: dict[str, Callable[[np.ndarray], int]] = {
+    "l1_of_marginal": lambda change: int(np.abs(change).sum()),
+    "l2_squared_of_marginal": lambda change: int((change**2).sum()),
+    "linf_of_marginal": lambda change: int(np.abs(change).max()),
+    "l0_of_marginal": lambda change: int((change != 0).sum()),
+}
 
 
-def norms(unit: Unit) -> dict[str, tuple[int, int]]:
-    """(the greatest change, what is charged for) by norm."""
-    asked: dict[str, Callable[[np.ndarray], int]] = {
-        "l1_of_marginal": lambda change: int(np.abs(change).sum()),
-        "l2_squared_of_marginal": lambda change: int((change**2).sum()),
-        "linf_of_marginal": lambda change: int(np.abs(change).max()),
-        "l0_of_marginal": lambda change: int((change != 0).sum()),
-    }
-    return {name: (greatest(unit, norm), getattr(unit, name)) for name, norm in asked.items()}
+def moved(unit: Unit, some: int = 1) -> dict[str, int]:
+    """By norm the greatest of what a person more changes in any marginal, over all that they may be, or over
+    every so many of these.
+    """
+    before, greatest = counted(OTHERS, unit), dict.fromkeys(NORMS, 0)
+    for person in itertools.islice(persons(), 0, None, some):
+        for after, was in zip(counted([*OTHERS, *person], unit), before, strict=True):
+            greatest = {name: max(most, NORMS[name](after - was)) for name, most in greatest.items()}
+    return greatest
 
 
 def test_a_person_more_moves_every_marginal_by_exactly_what_is_charged() -> None:
-    for name, (moved, charged) in norms(unit_of()).items():
-        assert moved == charged, name
+    unit = unit_of()
+    assert moved(unit) == {name: getattr(unit, name) for name in NORMS}
 
 
 def test_a_planted_weight_that_forgets_how_many_rows_there_are_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Unit, "row_weight", lambda self, rows: self.grains)
-    moved, charged = norms(unit_of())["l1_of_marginal"]
-    assert moved == MOST * charged
+    unit = unit_of()
+    assert moved(unit, 5)["l1_of_marginal"] == MOST * unit.l1_of_marginal
 
 
 def test_a_planted_rule_that_uses_all_rows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +125,8 @@ def test_a_planted_rule_that_uses_all_rows_is_seen(monkeypatch: pytest.MonkeyPat
 
     drawn = people._drawn
     monkeypatch.setattr(people, "_drawn", all_of_them)
-    moved, charged = norms(unit_of())["l1_of_marginal"]
-    assert moved > charged
+    unit = unit_of()
+    assert moved(unit, 5)["l1_of_marginal"] > unit.l1_of_marginal
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
