@@ -6,6 +6,7 @@
     python scripts/bench coverage ...               do 95 % intervals of answers hold the truth?
     python scripts/bench graphs ...                 errors of cuts of private graphs, by mechanism
     python scripts/bench statistic ...              quantiles by smooth sensitivity beside OpenDP's
+    python scripts/bench people ...                 tables whose people have several rows, in three ways
     python scripts/bench ask ...                    budget per question of `fmwem ask`, beside other rules
     python scripts/bench tables ...                 the census table of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?

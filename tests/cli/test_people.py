@@ -94,3 +94,22 @@ def test_pages_and_forecasts_that_count_rows_say_so(visits: Path, fmwem: Fmwem) 
     assert fmwem(*PEOPLE, *SMALL).code == 0
     assert "counted people" in fmwem("report", "visits.synthetic.manifest.json").err
     assert "counted people" in fmwem("answer", "visits.synthetic.fmwem", "count").err
+
+
+def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(
+    visits: Path, fmwem: Fmwem
+) -> None:
+    """The distance is that of plain counting; without the manifest nobody knows what the column is."""
+    assert fmwem(*PEOPLE, *SMALL).code == 0
+    told = fmwem("evaluate", "visits.csv", "visits.synthetic.parquet", "--marginals", 2, "--json").facts
+    sizes = [
+        frame.groupby("patient").size().value_counts(normalize=True)
+        for frame in (pd.read_csv("visits.csv"), pd.read_parquet("visits.synthetic.parquet"))
+    ]
+    apart = sizes[0].sub(sizes[1], fill_value=0).abs().sum() / 2
+    (note,) = told["notes"]
+    assert f"distributions {apart:.4f} apart" in note
+    assert [column["name"] for column in told["columns"]] == ["sex", "ward"]
+    (visits / "visits.synthetic.manifest.json").unlink()
+    alone = fmwem("evaluate", "visits.csv", "visits.synthetic.parquet", "--marginals", 1, "--json").facts
+    assert "patient" in [column["name"] for column in alone["columns"]]

@@ -90,9 +90,8 @@ def test_other_reprs_fit_a_screen() -> None:
     workload = Workload.of([names] * 50) + Workload.cube(*names[:60]) + Workload.marginals(3)
     policy = Policy.of(privacy_id="x" * 1000, max_cells=10**6)
     domain = Domain.from_dict(dict.fromkeys(names, 2))
-    request = Request.of(
-        pa.table(dict.fromkeys(names, ["CANARY"])), workload, policy, domain=domain, columns=names
-    )
+    table = pa.table({name: ["CANARY"] for name in names})
+    request = Request.of(table, workload, policy, domain=domain, columns=names)
     for of in (workload, policy, domain, request):
         assert len(repr(of)) <= 24 * 80, repr(of)
         assert "CANARY" not in repr(of)

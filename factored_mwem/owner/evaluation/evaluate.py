@@ -20,6 +20,7 @@ from factored_mwem.files.files import read_text
 from factored_mwem.owner.evaluation.binned_errors import CodedPair, RequestErrors
 from factored_mwem.owner.evaluation.correlations import CorrelationError, correlation_errors
 from factored_mwem.owner.evaluation.neutral_bins import neutral_codes
+from factored_mwem.owner.evaluation.people import made_up_ids, people_in_words
 from factored_mwem.owner.evaluation.readings import ReadColumn, comparable, read_alike, read_columns
 from factored_mwem.owner.evaluation.value_errors import ColumnErrors, column_errors
 from factored_mwem.pipeline.saving import model_file
@@ -125,6 +126,9 @@ def evaluate(
         domain = domain_from(Path(domain))
     tables = (_open(real, records, dialect), _open(synthetic, records, OUR_OWN))
     names, notes = _shared(tables, columns)
+    person = made_up_ids(synthetic)
+    if person is not None and person in names:
+        names, notes = [name for name in names if name != person], [*notes, people_in_words(tables, person)]
     if columns is not None and domain is not None:
         domain.project(columns)  # which says what it lacks
     ours, theirs = (read_columns(table, names) for table in tables)

@@ -1,0 +1,105 @@
+"""Releases of a table whose people have several rows. NOT PRIVATE: it reads the table.
+
+    python scripts/bench people visits.csv --person patient
+    python scripts/bench people visits.parquet --person patient --runs 3 --epsilons 0.1 1 -o runs.csv
+
+Three ways: `people` is `--people`; `rows` is `--privacy-id` with `--contributions` of 20, or of the most rows
+that a person has; `one row` releases a random row of each person as a table of its own, whose rows weigh
+afterwards as much as its column of how many rows the person has says: what can be had of single rows.
+
+Errors are of rows: of a column of numbers with more than 30 values the Kolmogorov-Smirnov distance, of others
+the total variation of values; the mean over all columns, and the worst. `sizes` is the total variation of how
+many rows a person has, of up to 64. CPU seconds are those of making the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from common.runner import Benchmark, Options, Row
+
+from factored_mwem import NothingLearnt, release
+
+Way = Literal["people", "rows", "one row"]
+NUMBERS, MOST, CONTRIBUTIONS = 30, 64, 20
+SIZE = "rows of the person"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleOptions(Options):
+    places = ("table",)
+    table: Path
+    person: str
+    marginals: int = 2
+    epsilons: tuple[float, ...] = (1.0,)
+    runs: int = 1
+
+
+def distance(real: pd.Series, made: pd.Series, weights: np.ndarray) -> float:
+    """Of a column, where the made rows weigh `weights: float64[row]`."""
+    if pd.api.types.is_numeric_dtype(real) and real.nunique() > NUMBERS:
+        values = np.unique(np.concatenate([real.dropna(), pd.to_numeric(made, errors="coerce").dropna()]))
+        return float(np.abs(_below(real, np.ones(len(real)), values) - _below(made, weights, values)).max())
+    shares = [
+        pd.Series(w, index=column.astype(str).to_numpy()).groupby(level=0).sum() / w.sum()
+        for column, w in ((real, np.ones(len(real))), (made, weights))
+    ]
+    return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
+
+
+def _below(column: pd.Series, weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """float64[value]: the share of rows that are missing, or at most the value."""
+    numbers = pd.to_numeric(column, errors="coerce").fillna(-np.inf).to_numpy(float)
+    order = np.argsort(numbers)
+    sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+    return sums[np.searchsorted(numbers[order], values, side="right")] / weights.sum()
+
+
+def sizes_apart(real: pd.Series, made: pd.Series) -> float:
+    shares = [each.clip(upper=MOST).round().value_counts(normalize=True) for each in (real, made)]
+    return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
+
+
+def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float, run: int) -> Row:
+    """The errors of a release of `real`."""
+    by, sizes, began = options.person, real.groupby(options.person).size(), time.process_time()
+    if way == "one row":
+        table = real.groupby(by).sample(1, random_state=run)
+        table = table.assign(**{SIZE: table[by].map(sizes).clip(upper=MOST)}).drop(columns=by)
+        choices: dict[str, Any] = {}
+    else:
+        most = {"contributions": min(int(sizes.max()), CONTRIBUTIONS)}
+        table, choices = real, {"privacy_id": by, **({"people": True} if way == "people" else most)}
+    try:
+        made = release(table, options.marginals, epsilon=epsilon, **choices).to_pandas()
+    except NothingLearnt:
+        return {"status": "refused: too few rows to learn a domain"}
+    cpu = time.process_time() - began
+    weights = made[SIZE].clip(1, MOST).to_numpy(float) if way == "one row" else np.ones(len(made))
+    apart = [distance(real[name], made[name], weights) for name in real.columns if name != by]
+    row: Row = {"mean": float(np.mean(apart)), "worst": max(apart), "cpu": cpu, "status": "ok"}
+    own = made.groupby(by).size() if way == "people" else made[SIZE] if way == "one row" else None
+    return row if own is None else row | {"sizes": sizes_apart(sizes, own)}
+
+
+def measured(options: PeopleOptions, folder: Path) -> Iterator[Row]:
+    table = options.table
+    real = pd.read_parquet(table) if table.suffix == ".parquet" else pd.read_csv(table)
+    ways: tuple[Way, ...] = ("people", "rows", "one row")
+    for epsilon in options.epsilons:
+        for run in range(options.runs):
+            for way in ways:
+                about = {"table": table.name, "epsilon": epsilon, "way": way, "run": run}
+                yield about | made_by(way, real, options, epsilon, run)
+
+
+COLUMNS = "mean = {mean:.4f~} | to rows = {mean/:.2f} | worst = {worst:.3f} | sizes = {sizes:.4f}"
+people = Benchmark(
+    PeopleOptions, measured, "table epsilon way", COLUMNS + " | CPU s = {cpu:.1f}", base="rows"
+)
