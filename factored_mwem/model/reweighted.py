@@ -4,6 +4,7 @@ person weighs one. Free, for the model is public.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,9 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.corrections import Corrections
 from factored_mwem.model.forest import Component, Forest
+
+TOGETHER = 16
+"""Marginals that are read at a time: each is as many times larger as the attribute has codes."""
 
 
 def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
@@ -27,18 +31,14 @@ def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
     parts = []
     for id_, part in model.components_by_id.items():
         if id_ == home:
-            cliques = part.tree.cliques
-            tables = part.marginals([factor.wide(levels, view) for view in cliques])
-            cells = [factor.over(levels, view, table) for view, table in zip(cliques, tables, strict=True)]
+            cells = factor.all_over(levels, part.tree.cliques, part.marginals)
             parts.append(Component.of(part.tree, np.concatenate(cells) / mean))
         else:
             parts.append(part)
     made = Forest(levels, parts, model.total * mean)
     views = model.corrections.views
     if views:
-        tables = model.marginals([factor.wide(levels, view) for view in views])
-        cells = [factor.over(levels, view, table) for view, table in zip(views, tables, strict=True)]
-        made.corrections = Corrections(levels, views, cells)
+        made.corrections = Corrections(levels, views, factor.all_over(levels, views, model.marginals))
     return made
 
 
@@ -48,6 +48,17 @@ class Factor:
 
     attribute: int
     weights: np.ndarray
+
+    def all_over(
+        self, levels: Levels, views: Sequence[View], marginals: Callable[[list[View]], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """float64[cells] of each of `views`, from `marginals` of wider ones, a few of these at a time."""
+        cells = []
+        for at in range(0, len(views), TOGETHER):
+            some = views[at : at + TOGETHER]
+            tables = marginals([self.wide(levels, view) for view in some])
+            cells += [self.over(levels, view, table) for view, table in zip(some, tables, strict=True)]
+        return cells
 
     def wide(self, levels: Levels, view: View) -> View:
         """The view with the attribute at its own codes."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from support.asked import request_of
 from support.fakes import FakeNoise
+from support.model_files import parts_of, write
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, Unit, grains_of
@@ -322,6 +323,29 @@ def test_a_model_file_draws_the_same_people(tmp_path: Any) -> None:
     again = Release.load(tmp_path / "m.fmwem")
     assert again.sample(50, seed=4).equals(made.sample(50, seed=4))
     assert again.sample(50, seed=4).num_rows == 50
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"grains": 0},
+        {"grains": 10**9},
+        {"most_rows": 0},
+        {"most_rows": 65},
+        {"column": "a"},
+        {"column": "somebody"},
+        {"constant": ["c"]},
+        {"constant": [ROWS_OF_PERSON]},
+    ],
+)
+def test_a_model_file_of_people_that_cannot_be_is_refused(tmp_path: Any, change: dict[str, Any]) -> None:
+    path = tmp_path / "m.fmwem"
+    without_noise(many(100), person_columns=["a"]).save(path)
+    header, arrays = parts_of(path)
+    header["manifest"]["people"] |= change
+    write(path, header, arrays)
+    with pytest.raises(InputError, match="damaged"):
+        Release.load(path)
 
 
 def test_numbers_that_would_be_in_another_unit_are_refused() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.accounting.unit import FINER, MOST_ROWS, Neighbours
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError, must
@@ -33,6 +33,7 @@ from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.tables.codes.codec import check_type
 from factored_mwem.tables.codes.decode import own_type
 from factored_mwem.tables.codes.derive import check_rules
+from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.workload.workload import Workload
 
 VERSION = 1
@@ -262,8 +263,24 @@ def sound_manifest(domain: Domain, facts: Any) -> Manifest:
     limit = manifest.policy["max_memory"]
     known = manifest.policy["engine"] in ENGINES and (limit is None or float(limit) > 0)
     must(known, "a manifest of another program")
+    must(manifest.people is None or _sound_people(domain, manifest), "people that cannot be")
     workload = Workload.from_dict(manifest.workload)
     workload.check(domain.names)
     for request in workload.asked:
         request.spans(domain)
     return manifest
+
+
+def _sound_people(domain: Domain, manifest: Manifest) -> bool:
+    """Whether rows can be drawn as the people that a manifest tells of."""
+    people, g = manifest.people, manifest.guarantee
+    assert people is not None
+    known = ROWS_OF_PERSON in domain.modelled and domain[ROWS_OF_PERSON].type == "integer"
+    sizes = 1 <= people.most_rows <= g.contributions <= MOST_ROWS <= people.grains <= FINER
+    return (
+        known
+        and sizes
+        and manifest.policy.get("privacy_id") == people.column
+        and people.column not in domain
+        and {*people.constant} <= {*domain.names} - {ROWS_OF_PERSON}
+    )
