@@ -132,7 +132,7 @@ def _called(node: ast.AST | None) -> str:
 
 HANDED_TO = "encode of discover popular_together learn read read_edges seal_rows check_numbers isinstance"
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
-PUBLIC = "schema check_column check_domain text without with_rows_of_person bounded fingerprint form cluster "
+PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
 """What may be asked of one."""
 READS = "profile weighed encoded people_by_rows constancy"
 """What reads its rows: in privacy/ alone, in a statement that seals them."""
@@ -209,12 +209,12 @@ WHO_SAYS = {
         "tables.backends.spark_rows tables.backends.sql"
     ),
     "paid_by": "pipeline.attempts pipeline.release privacy.session",
-    "people_by_rows": "privacy.people tables.backends.people tables.backends.source",
-    "constancy": "privacy.people tables.backends.people tables.backends.source",
+    "people_by_rows": "privacy.people tables.backends.people",
+    "constancy": "privacy.people tables.backends.people",
     "rows_of_people": "tables.backends.people tables.inputs.people",
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (
-        "pipeline.learn_domain pipeline.release request.request request.table sessions.graph.request "
+        "pipeline.learn_domain pipeline.release request.table sessions.graph.request "
         "sessions.online.asking sessions.sketch.build sessions.statistic.column_statistic "
         "sessions.statistic.learner sessions.statistic.sample tables.backends.source "
         "tables.backends.spark tables.backends.sql"

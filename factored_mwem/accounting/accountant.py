@@ -120,6 +120,12 @@ def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> floa
     return scale
 
 
+RARER = "rarer values"
+"""The last word of what the charge of the second look for values is about (`privacy/popular.py`), whose noise
+is in parts of a row.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One event, complete enough for a third party to price it."""

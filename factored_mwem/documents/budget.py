@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from factored_mwem.accounting.accountant import Charge
+from factored_mwem.accounting.accountant import RARER, Charge
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.documents.page import NOTHING, counted, figure, percent, plain
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import ChargeRecord, charges_of
-from factored_mwem.privacy.popular import RARER
 
 WORDS = {
     "discover": "finding out which values there are",

@@ -59,6 +59,8 @@ class Constraints(BaseModel):
 
 OTHER = "other"
 """What a value of a column of text becomes that is not listed, where many are."""
+ROWS_OF_PERSON = "rows_of_person"
+"""The attribute that says how many rows a row's person has, where each person weighs one."""
 
 
 class Attribute(BaseModel):

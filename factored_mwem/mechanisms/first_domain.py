@@ -24,7 +24,7 @@ from factored_mwem.domain.grids import (
     with_tails,
     with_values_left,
 )
-from factored_mwem.privacy.discover import FoundColumn
+from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.tables.codes.kinds import MOMENTS, bounds_of_type, most_whole, written
 from factored_mwem.tables.codes.parsing import is_text, value_type
 

@@ -20,7 +20,8 @@ from factored_mwem.errors import NothingLearnt, some_names
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
-from factored_mwem.privacy.discover import FoundColumn, discover, value_thresholds
+from factored_mwem.privacy.discover import discover, value_thresholds
+from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.source import Source

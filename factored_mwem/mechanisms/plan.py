@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from factored_mwem.domain.attribute import OTHER, Attribute
+from factored_mwem.domain.attribute import OTHER, ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.mechanisms.limits import (
@@ -35,7 +35,6 @@ from factored_mwem.tables.backends.source import Source, Spill
 from factored_mwem.tables.codes.codec import fit_columns
 from factored_mwem.tables.codes.derive import check_rules as check_types
 from factored_mwem.tables.codes.kinds import kind_of
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -166,7 +165,7 @@ class Scope:
                     raise InputError(f"--accept {criterion.text.strip()!r}: {what}")
 
 
-class People(NamedTuple):
+class PersonFacts(NamedTuple):
     """How many rows of a person are used at most, and the columns that are the same in all of them."""
 
     most_rows: int
@@ -188,7 +187,7 @@ class Plan:
     limits: RunLimits | None = None
     queries: Queries | None = None
     learning: Learning | None = None
-    people: People | None = None
+    people: PersonFacts | None = None
 
     @classmethod
     def of(cls, scope: Scope, domain: Domain, learning: Learning | None = None) -> Plan:

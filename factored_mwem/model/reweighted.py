@@ -25,7 +25,7 @@ def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
     the clique and the attribute, times the weights, the attribute summed out again where it is not its own.
     The same holds of each correction, whose table is what the corrected model answers.
     """
-    levels, factor = model.levels, Factor(attribute, weights)
+    levels, factor = model.levels, AttributeWeights(attribute, weights)
     home = int(model.part_of[attribute])
     mean = float(model.components_by_id[home].marginals([(attribute,)])[0] @ weights)
     parts = []
@@ -43,7 +43,7 @@ def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Factor:
+class AttributeWeights:
     """`weights: float64[code]` of an attribute."""
 
     attribute: int

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.drawing import ConditionalDrawing
 from factored_mwem.model.forest import Forest
@@ -24,7 +24,6 @@ from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.record.manifest import PeopleFacts
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.derive import decode_table
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 
 
 @dataclass(frozen=True, slots=True, eq=False)

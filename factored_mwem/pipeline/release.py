@@ -12,7 +12,7 @@ from factored_mwem.errors import NotAccepted, NothingLearnt
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
-from factored_mwem.mechanisms.plan import People, Plan, Scope
+from factored_mwem.mechanisms.plan import PersonFacts, Plan, Scope
 from factored_mwem.mechanisms.registry import make_ready
 from factored_mwem.mechanisms.rounds import Progress, Report
 from factored_mwem.pipeline.attempts import first_accepted, number_of_rows
@@ -93,12 +93,14 @@ def make(
         session = session.paid_by(spent.accountant.part(request.fitting_all.amount))
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     make_ready(policy.engine)
-    table = request.bounded()  # ---- private from here ...
-    people = People(policy.contributions, ())
+    table: Source  # ---- private from here ...
+    people = None
     if policy.people:
-        people = _people(session, table, scope)
-        table, scope = request.bounded(people.most_rows), scope.using(people.most_rows)
+        people = _found(session, request, scope)
+        table, scope = request.people(people.most_rows), scope.using(people.most_rows)
         plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
+    else:
+        table = request.bounded()
     if plan is not None:
         session = session.encode(plan.modelled, table)
     else:
@@ -136,14 +138,17 @@ def _noted(report: Report) -> Report:
     return note
 
 
-def _people(session: Session, table: Source, scope: Scope) -> People:
+def _found(session: Session, request: Request, scope: Scope) -> PersonFacts:
     """How many rows of a person are used, and what is the same in all of them: as somebody said, else as
     noise can tell.
     """
     from factored_mwem.privacy.people import constant_columns, most_rows
 
-    most, said = most_rows(session, table), scope.policy.person_columns
-    return People(most, constant_columns(session, table, scope.own_columns) if said is None else said)
+    people, declared = request.people(), scope.policy.person_columns
+    most = most_rows(session, people)
+    return PersonFacts(
+        most, constant_columns(session, people, scope.own_columns) if declared is None else declared
+    )
 
 
 def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tuple[Session, Plan]:

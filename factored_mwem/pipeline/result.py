@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
@@ -27,7 +28,6 @@ from factored_mwem.pipeline.saving.model_fields import Contents
 from factored_mwem.pipeline.saving.replicating import COUNT, CountReport, Keeper, tables
 from factored_mwem.pipeline.writing import workers_of, write_alone
 from factored_mwem.privacy.session import NoiseScale
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.tables.outputs.formats import output_of
 from factored_mwem.tables.outputs.targets import target_of
 from factored_mwem.workload.workload import Workload

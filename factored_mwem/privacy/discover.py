@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ from factored_mwem.domain.grids import (
     seen_span,
 )
 from factored_mwem.errors import InputError
+from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.popular import (
     SHIFT,
     keys_of,
@@ -50,10 +51,9 @@ from factored_mwem.tables.codes.kinds import (
     RESOLUTIONS,
     ZONES,
     kind_of,
-    tick_of,
 )
 from factored_mwem.tables.codes.profile import ColumnProfile
-from factored_mwem.tables.codes.rest import WEIGHT, Known
+from factored_mwem.tables.codes.rest import WEIGHT
 
 T = TypeVar("T")
 TOLERANCE = 0.05
@@ -78,79 +78,6 @@ ZONE = Fraction(1, 4)
 """And what timestamps of a column of text say of their zone."""
 AGREED = 0.9
 """The share of a column's moments that say a zone from which on all are written in it, not in UTC."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FoundColumn:
-    """What is known of a column, all of it public: names and types, and noisy answers.
-
-    `type`: of its numbers or moments, or "string" or "boolean". `rows`, `present`, `numbers`: noisy counts of
-    the table's rows, of this column's values that are not null, and of those that are numbers or moments.
-    `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
-    standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
-    they were found by what rows that hold other rare values gave them. `enough`: about how many rows a value
-    needs to be found at all. `coarse`: noisy counts of what is left over the coarse grid, of `coarse_stddev`.
-    `edges`, `noisy`: finer cells and their noisy counts, of `cell_stddev`; none if nothing stands out.
-    `multiple_of`: what nearly all of what is left of whole numbers is rounded to. `mixed`: whether the votes
-    say that there are texts beside the numbers or moments of a column of text, found or not.
-    """
-
-    column: pa.Field
-    type: str
-    rows: float
-    present: float
-    decimals: int | None = None
-    resolution: str | None = None
-    zone: str | None = None
-    values: dict[float, int] = field(default_factory=dict)
-    texts: dict[str, int] = field(default_factory=dict)
-    stddev: float = 0.0
-    threshold: int = 0
-    rare: frozenset[float | str] = frozenset()
-    enough: float = math.inf
-    coarse: np.ndarray | None = None
-    coarse_stddev: float = 0.0
-    edges: np.ndarray | None = None
-    noisy: np.ndarray | None = None
-    cell_stddev: float = 0.0
-    multiple_of: int = 1
-    numbers: float = 0.0
-    mixed: bool = False
-
-    @property
-    def unit(self) -> str:
-        """In what values and edges are counted: "number" as they are, or whole numbers of something:
-        "integer" (of 10^-decimals), "date" (days), "datetime" (microseconds).
-        """
-        return "integer" if self.type == "number" and self.decimals is not None else self.type
-
-    @property
-    def scale(self) -> float:
-        """How many whole numbers make 1."""
-        return 10.0 ** (self.decimals or 0)
-
-    @property
-    def tick(self) -> int:
-        """How many whole numbers lie from one value that the column's type can hold to the next."""
-        return tick_of(self.column.type) if self.type == "datetime" else 1
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What counts as a number or moment of the column's type; else a value is a text."""
-        if self.type in ("string", "boolean"):
-            return ()
-        return NUMBERS if self.type in ("integer", "number") else MOMENTS
-
-    @property
-    def known(self) -> Known:
-        return Known(self.kinds, self.unit, self.scale, frozenset(self.values), frozenset(self.texts))
-
-    @property
-    def mostly_text(self) -> bool:
-        """Whether most values of a column of text are neither numbers or moments nor popular texts."""
-        if kind_of(self.column) != "string":
-            return False
-        return self.numbers + sum(self.texts.values()) < self.present / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.privacy.rows import Sealed, SealedQuery
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.backends.source import Source
+from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.inputs.table import Private
 
 SIZES_SHARE, CONSTANCY_SHARE = Fraction(1, 100), Fraction(1, 50)
@@ -52,8 +52,8 @@ class PrivateSizes(Sealed):
     __slots__ = ()
 
     @classmethod
-    def of(cls, table: Source, caps: Sequence[int]) -> PrivateSizes:
-        return cls(ExactPeople(np.add.reduceat(table.people_by_rows(), [0, *caps])), ("people",))
+    def of(cls, table: People, most: int, caps: Sequence[int]) -> PrivateSizes:
+        return cls(ExactPeople(np.add.reduceat(table.people_by_rows(most), [0, *caps])), ("people",))
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All of them. One person is in one of these numbers; of an exchange one leaves and one comes: L1 and
@@ -69,7 +69,7 @@ class PrivateConstancy(Sealed):
     __slots__ = ()
 
     @classmethod
-    def of(cls, table: Source, columns: Sequence[str]) -> PrivateConstancy:
+    def of(cls, table: People, columns: Sequence[str]) -> PrivateConstancy:
         """Reads the rows of these columns."""
         return cls(ExactPeople(table.constancy(columns)), columns)
 
@@ -80,7 +80,7 @@ class PrivateConstancy(Sealed):
         return SealedQuery.each((*self.names, "constant"), (), 1, len(self.names) + 1)
 
 
-def most_rows(session: Session, table: Source) -> int:
+def most_rows(session: Session, table: People) -> int:
     """How many rows of a person are used at most: of CAPS the least that no more than FEW of all people, or
     than noise can tell, exceed. Cost: SIZES_SHARE of what is left.
     """
@@ -88,7 +88,7 @@ def most_rows(session: Session, table: Source) -> int:
     caps = [cap for cap in CAPS if cap < most]
     if not caps:
         return most
-    sealed = PrivateSizes.of(table, caps)
+    sealed = PrivateSizes.of(table, most, caps)
     taken = session.measure(sealed, None, cost=session.left * SIZES_SHARE, stage="discover")
     people = float(taken.noisy.sum())
     for number, cap in enumerate(caps, start=1):
@@ -98,7 +98,7 @@ def most_rows(session: Session, table: Source) -> int:
     return most
 
 
-def constant_columns(session: Session, table: Source, columns: Sequence[str]) -> list[str]:
+def constant_columns(session: Session, table: People, columns: Sequence[str]) -> list[str]:
     """The columns that are the same in all rows of a person, as far as noise can tell. Cost: CONSTANCY_SHARE
     of what is left.
     """

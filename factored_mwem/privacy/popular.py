@@ -8,26 +8,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from factored_mwem.accounting.accountant import Charge, Mechanism, scale_for
+from factored_mwem.accounting.accountant import RARER, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
-if TYPE_CHECKING:
-    from factored_mwem.privacy.discover import FoundColumn
-
 SHIFT = 4
 """Popular values are counted from the fourth part of the noise on: see `ColumnDiscovery.popular`."""
 SECOND = Fraction(1, 2)
 """The share of what popular values get, and of delta, that the second look has, where there is one."""
-RARER = "rarer values"
-"""The last word of the second look's charge, whose numbers are in parts of WEIGHT."""
 COLUMNS = 3
 """The second look is for so many columns or more: of fewer, one look with all the budget finds as much."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.domain import Domain
@@ -18,6 +18,9 @@ from factored_mwem.request.promise import Books
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from factored_mwem.tables.backends.people import People
 
 NUMBERS = ("rows", "sample_seed")
 
@@ -83,16 +86,19 @@ class Request(PrivateTable):
     def _visible(self) -> Source:
         """Of people also how many rows each has."""
         by = self.policy.privacy_id
-        return (
-            self.private.with_rows_of_person(by) if self.policy.people and by else PrivateTable._visible(self)
-        )
+        if self.policy.people and by is not None:
+            from factored_mwem.tables.backends.people import with_rows_of_people
 
-    def bounded(self, most: int | None = None) -> Source:
-        """As of any table; of people each weighs one, and has up to `most` rows where that is fewer."""
+            return with_rows_of_people(self.private, by)
+        return PrivateTable._visible(self)
+
+    def people(self, most: int | None = None) -> People:
+        """The rows of people, each of whom weighs one and has up to `most` rows. Reads ids."""
+        from factored_mwem.tables.backends.people import People
+
         by, policy = self.policy.privacy_id, self.policy
-        if policy.people and by is not None:
-            return self.private.people(by, policy.unit, most or policy.contributions, self.nobody)
-        return PrivateTable.bounded(self)
+        assert by is not None, "a policy of people names them"
+        return People.of(self.private, by, most or policy.contributions, policy.unit.row_weight, self.nobody)
 
     @property
     def budget(self) -> Budget:

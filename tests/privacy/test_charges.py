@@ -11,11 +11,10 @@ from support.fakes import Between, FakeNoise
 from support.releases import run
 from support.tables import small_table
 
-from factored_mwem.accounting.accountant import Accountant, Mechanism, price
+from factored_mwem.accounting.accountant import RARER, Accountant, Mechanism, price
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.mechanisms import course
 from factored_mwem.pipeline.result import Release
-from factored_mwem.privacy.popular import RARER
 from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.codes.rest import WEIGHT

@@ -29,7 +29,8 @@ from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover as discovery
-from factored_mwem.privacy.discover import BELIEVED, SHIFT, ColumnDiscovery, FoundColumn, discover
+from factored_mwem.privacy.discover import BELIEVED, SHIFT, ColumnDiscovery, discover
+from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy

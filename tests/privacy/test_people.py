@@ -19,6 +19,7 @@ from support.model_files import parts_of, write
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, Unit, grains_of
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
@@ -31,10 +32,9 @@ from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.people import People
-from factored_mwem.tables.backends.source import IN_MEMORY
+from factored_mwem.tables.backends.source import IN_MEMORY, Source
 from factored_mwem.tables.codes.rest import WEIGHT, Known
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON, rows_of_people
-from factored_mwem.tables.inputs.table import Table
+from factored_mwem.tables.inputs.people import rows_of_people
 from factored_mwem.workload.workload import Workload
 
 MOST = 3
@@ -64,16 +64,15 @@ def unit_of(neighbours: Neighbours = Neighbours.ADD_REMOVE, most: int = MOST) ->
     return Unit(neighbours, most, by_id=True, grains=grains_of(most))
 
 
-def table_of(rows: Sequence[Row]) -> Table:
+def source_of(rows: Sequence[Row]) -> Source:
     ids, a, b = zip(*rows, strict=True) if rows else ((), (), ())
     made = {"who": pa.array(ids, pa.string()), "a": pa.array(a, pa.int64()), "b": pa.array(b, pa.int64())}
-    local = open_source(pa.table(made))
-    return local.table  # type: ignore[attr-defined]
+    return open_source(pa.table(made))
 
 
 def counted(rows: Sequence[Row], unit: Unit) -> list[np.ndarray]:
     """Every marginal of the weighted rows, in grains."""
-    people = People.of(table_of(rows), "who", unit, MOST, ())
+    people = People.of(source_of(rows), "who", MOST, unit.row_weight)
     exact = Rows(people.encoded(TINY, IN_MEMORY), Levels.fine(TINY.shape))
     return [exact.marginal(view) for view in VIEWS]
 
@@ -154,7 +153,7 @@ def test_votes_and_values_move_by_no_more_than_one_person() -> None:
     unit = unit_of()
 
     def read(rows: Sequence[Row]) -> list[dict[Any, int]]:
-        profiles = People.of(table_of(rows), "who", unit, MOST, ()).profile(["a", "b"])
+        profiles = People.of(source_of(rows), "who", MOST, unit.row_weight).profile(["a", "b"])
         of = (("integer",), "integer", 1.0)
         return [
             part
@@ -181,7 +180,7 @@ def test_rare_values_move_by_no_more_than_one_person() -> None:
     }
 
     def read(rows: Sequence[Row]) -> dict[Any, int]:
-        profiles = People.of(table_of(rows), "who", unit, MOST, ()).weighed(known)
+        profiles = People.of(source_of(rows), "who", MOST, unit.row_weight).weighed(known)
         return {
             (name, value): int(count)
             for name, one in profiles.items()
@@ -202,8 +201,7 @@ def test_rare_values_move_by_no_more_than_one_person() -> None:
 def used_rows(rows: Sequence[Row], most: int = MOST) -> dict[Any, list[tuple[int, int, int]]]:
     """By person the rows that are used, and how many these are said to be."""
     tagged = [(who, i, b) for i, (who, _, b) in enumerate(rows)]
-    table = table_of(tagged)
-    read, number = rows_of_people(table, "who", most)
+    read, number = rows_of_people(source_of(tagged).table, "who", most)
     own: dict[Any, list[tuple[int, int, int]]] = {}
     batches = list(read.batches(["a", "b", ROWS_OF_PERSON]))
     assert np.concatenate([b.column(2).to_numpy() for b in batches]).tolist() == number.rows.tolist()
@@ -256,7 +254,7 @@ def test_every_source_gives_the_same_grains(tmp_path: Any) -> None:
     forms = [plain, coded, pd.DataFrame(plain.to_pydict()), tmp_path / "t.csv", tmp_path / "t.parquet"]
     unit, first = unit_of(), None
     for form in forms:
-        people = open_source(form).people("who", unit, MOST)
+        people = People.of(open_source(form), "who", MOST, unit.row_weight)
         exact = Rows(people.encoded(TINY, IN_MEMORY), Levels.fine(TINY.shape))
         counts = [exact.marginal(view).tolist() for view in VIEWS]
         first = first or counts
@@ -392,7 +390,7 @@ def test_learning_reads_grains_and_charges_for_a_person() -> None:
     for unit in (policy.unit, plain):
         noise = FakeNoise()
         session = Session(Accountant(policy.budget(learn_domain=True)), unit, noise)
-        source = open_source(many(400)).people("who", policy.unit, MOST)
+        source = People.of(open_source(many(400)), "who", MOST, policy.unit.row_weight)
         discover(session, source, ["a", "b"], lambda rows, columns: Fraction(1, 2))
         scales.append([call.scale for call in noise.calls])
     each = min(map(len, scales))  # what the second look is at follows from what the first one saw
@@ -404,13 +402,13 @@ def test_learning_reads_grains_and_charges_for_a_person() -> None:
 
 
 def people_of(rows: Sequence[Row], unit: Unit) -> People:
-    return People.of(table_of(rows), "who", unit, MOST, ())
+    return People.of(source_of(rows), "who", MOST, unit.row_weight)
 
 
 def exact_people(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
     """What `most_rows` and `constant_columns` look at."""
     people = people_of(rows, unit_of())
-    return np.add.reduceat(people.people_by_rows(), [0, 2]), people.constancy(["a", "b"])
+    return np.add.reduceat(people.people_by_rows(MOST), [0, 2]), people.constancy(["a", "b"])
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -418,7 +416,7 @@ def test_a_person_moves_numbers_of_people_by_what_is_charged(neighbours: Neighbo
     """Over all persons, and under replace over all pairs of some of them."""
     unit, table = unit_of(neighbours), people_of(OTHERS, unit_of())
     charged = [
-        PrivateSizes.of(table, [2]).query(None, unit),
+        PrivateSizes.of(table, MOST, [2]).query(None, unit),
         PrivateConstancy.of(table, ["a", "b"]).query(None, unit),
     ]
     before, added = exact_people(OTHERS), [exact_people([*OTHERS, *person]) for person in persons()]
@@ -432,8 +430,8 @@ def test_a_person_moves_numbers_of_people_by_what_is_charged(neighbours: Neighbo
 
 
 def test_a_planted_count_of_rows_for_people_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_rows(self: People) -> np.ndarray:
-        return np.bincount(self._rows, minlength=self._unit.contributions + 1)[1:].astype(np.int64)
+    def by_rows(self: People, most: int) -> np.ndarray:
+        return np.bincount(self._rows, minlength=most + 1)[1:].astype(np.int64)
 
     monkeypatch.setattr(People, "people_by_rows", by_rows)
     before, after = exact_people(OTHERS), exact_people([*OTHERS, *(("z", 0, 0) for _ in range(MOST))])
@@ -462,7 +460,7 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     who, own = np.repeat(np.arange(4000), rows), rng.integers(0, 9, 4000)
     table = pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
     policy = Policy.of(privacy_id="who", people=True)
-    source = open_source(table).people("who", policy.unit, policy.contributions)
+    source = People.of(open_source(table), "who", policy.contributions, policy.unit.row_weight)
     for offset, most, constant in ((0, 10, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
@@ -475,6 +473,6 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
 
 def test_of_a_few_people_nothing_is_said_to_be_constant() -> None:
     policy = Policy.of(privacy_id="who", people=True)
-    source = open_source(many(60)).people("who", policy.unit, policy.contributions)
+    source = People.of(open_source(many(60)), "who", policy.contributions, policy.unit.row_weight)
     session = Session(Accountant(policy.budget()), policy.unit, FakeNoise())
     assert constant_columns(session, source, ["a", "b"]) == []

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from support.fakes import FakeNoise
 from support.tables import UNITS, every_unit
 
-from factored_mwem.accounting.accountant import Accountant, Budget
+from factored_mwem.accounting.accountant import RARER, Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.privacy import popular
-from factored_mwem.privacy.discover import FoundColumn, discover, value_thresholds
+from factored_mwem.privacy.discover import discover, value_thresholds
+from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.popular import RARER, popular_together
+from factored_mwem.privacy.popular import popular_together
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source

@@ -14,7 +14,6 @@ from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
-from factored_mwem.pipeline.people import people_in, rows_model
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     Manifest,
@@ -63,6 +62,8 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
 def _rows_model(plan: Plan, model: Forest) -> Forest:
     if not plan.policy.people or plan.people is None:
         return model
+    from factored_mwem.pipeline.people import rows_model
+
     return rows_model(model, plan.domain, plan.policy.unit, plan.people.most_rows)
 
 
@@ -71,6 +72,8 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
     policy, private = plan.policy, plan.request.private
     if not policy.people or policy.privacy_id is None or plan.people is None:
         return None
+    from factored_mwem.pipeline.people import people_in
+
     most = plan.people.most_rows
     kind = value_type(private.schema.field(policy.privacy_id).type)
     return PeopleFacts(

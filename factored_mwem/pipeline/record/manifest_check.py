@@ -10,6 +10,7 @@ from typing import Any
 
 from factored_mwem.accounting.accountant import price
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.rules import rules_of, written
 from factored_mwem.errors import FmwemError, InputError, must
 from factored_mwem.files.files import sha256
@@ -21,7 +22,6 @@ from factored_mwem.pipeline.record.manifest import Manifest, read_record
 from factored_mwem.pipeline.record.statement import KINDS, Statement, tool_version
 from factored_mwem.request.policy import Policy, split_policy
 from factored_mwem.request.promise import Terms
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 
 NO_FILE = "the books list no file of this release: only its costs, policy, workload and domain were compared"
 NO_WORDS = "it is of another version of this program: its statement and its assumptions were not compared"

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import FINER, MOST_ROWS, Neighbours
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError, must
@@ -33,7 +34,6 @@ from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.tables.codes.codec import check_type
 from factored_mwem.tables.codes.decode import own_type
 from factored_mwem.tables.codes.derive import check_rules
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON
 from factored_mwem.workload.workload import Workload
 
 VERSION = 1

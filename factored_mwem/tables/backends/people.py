@@ -6,41 +6,69 @@ for each n, times whole numbers: exact, and whatever counts plain rows counts th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
-from factored_mwem.tables.backends.source import Local, Spill
+from factored_mwem.tables.backends.source import Local, Source, Spill
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
-from factored_mwem.tables.inputs.people import ROWS_OF_PERSON, RowsOfPeople, rows_of_people
+from factored_mwem.tables.inputs.people import RowsOfPeople, rows_of_people, with_rows_of_person
 from factored_mwem.tables.inputs.table import Private, Table
 
 
+def with_rows_of_people(source: Source, privacy_id: str) -> Local:
+    """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
+    where people cannot be counted.
+    """
+    return Local(with_rows_of_person(_local(source), privacy_id))
+
+
+def _local(source: Source) -> Table:
+    if not isinstance(source, Local):
+        where = f"on {source.cluster}" if source.cluster else "in a database"
+        what = "people are counted where this program reads the rows"
+        raise InputError(f"{what}, not {where}; leave people out")
+    return source.table
+
+
 class People(Local):
-    """A table without its ids, at most so many rows of each person, beside how many rows that person has."""
+    """A table without its ids, at most so many rows of each person, beside how many rows that person has; a
+    row of a person with n rows weighs `weight(n)`.
+    """
 
-    __slots__ = ("_person", "_rows", "_unit")
+    __slots__ = ("_person", "_rows", "_weight")
 
-    def __init__(self, table: Table, used: RowsOfPeople, unit: Unit) -> None:
+    def __init__(self, table: Table, used: RowsOfPeople, weight: Callable[[int], int]) -> None:
         super().__init__(table)
-        self._person, self._rows, self._unit = used.person, used.rows, unit
+        self._person, self._rows, self._weight = used.person, used.rows, weight
 
     @classmethod
-    def of(cls, table: Table, privacy_id: str, unit: Unit, most: int, missing: Sequence[str]) -> Self:
-        """With at most `most` rows of each person. Reads the ids."""
-        return cls(*rows_of_people(table, privacy_id, most, missing), unit)
+    def of(
+        cls,
+        source: Source,
+        privacy_id: str,
+        most: int,
+        weight: Callable[[int], int],
+        missing: Sequence[str] = (),
+    ) -> Self:
+        """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
+        `missing`). Reads the ids. Raises InputError where people cannot be counted.
+        """
+        return cls(*rows_of_people(_local(source), privacy_id, most, missing), weight)
 
-    def people_by_rows(self) -> np.ndarray:
+    def people_by_rows(self, most: int) -> np.ndarray:
+        """int64[most]: how many people have 1, 2, ... rows that are used. Private."""
         _, first = np.unique(self._person, return_index=True)
-        return np.bincount(self._rows[first], minlength=self._unit.contributions + 1)[1:].astype(np.int64)
+        return np.bincount(self._rows[first], minlength=most + 1)[1:].astype(np.int64)
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """As of any table, in grains."""
@@ -56,10 +84,13 @@ class People(Local):
             number = batch.column(len(columns)).to_numpy(zero_copy_only=False)
             own = batch.select(range(len(columns)))
             for n in np.unique(number).tolist():
-                yield own.filter(pa.array(number == n)), self._unit.row_weight(n)
+                yield own.filter(pa.array(number == n)), self._weight(n)
 
     def constancy(self, columns: Sequence[str]) -> np.ndarray:
-        """Cells are the same where their values are, by the column's type; a null is a value, too."""
+        """int64[columns + 1]: of the people of two rows or more those of whom all have the same cell in a
+        column; last, all those. Private; reads rows. Cells are the same where their values are, by the
+        column's type; a null is a value, too.
+        """
         order = np.argsort(self._person, kind="stable")
         begins = np.flatnonzero(np.diff(self._person[order], prepend=-1))
         several = np.diff(begins, append=len(order)) > 1
@@ -86,7 +117,7 @@ class People(Local):
         for number in np.unique(self._rows).tolist():
             which = np.flatnonzero(self._rows == number)
             codes = Codes([column[which] for column in whole.columns], whole.sizes)
-            parts.append((self._unit.row_weight(number), codes))
+            parts.append((self._weight(number), codes))
         return WeightedCodes(parts, whole.sizes)
 
 

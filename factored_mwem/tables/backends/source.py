@@ -8,11 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import encode_table
 from factored_mwem.tables.backends.datavectors import Datavectors
 from factored_mwem.tables.inputs.table import Table, Visible
@@ -57,29 +53,6 @@ class Source(Visible):
         `missing`). May read rows.
         """
 
-    def with_rows_of_person(self, privacy_id: str) -> Source:
-        """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
-        where people cannot be counted.
-        """
-        where = f"on {self.cluster}" if self.cluster else "in a database"
-        raise InputError(
-            f"people are counted where this program reads the rows, not {where}; leave people out"
-        )
-
-    def people(self, privacy_id: str, unit: Unit, most: int, missing: Sequence[str] = ()) -> Source:
-        """As `bounded`, with ROWS_OF_PERSON, each row as `unit.row_weight` of that says. May read rows."""
-        raise AssertionError(f"{self!r} counts no people")
-
-    def people_by_rows(self) -> np.ndarray:
-        """int64[most]: of `people`, how many have 1, 2, ... rows that are used. Private."""
-        raise AssertionError(f"{self!r} counts no people")
-
-    def constancy(self, columns: Sequence[str]) -> np.ndarray:
-        """int64[columns + 1]: of `people`, those of two rows or more of whom all have the same cell in a
-        column; last, all those. Private; reads rows.
-        """
-        raise AssertionError(f"{self!r} counts no people")
-
     @abstractmethod
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """What each column holds, in one pass over the rows: private."""
@@ -117,16 +90,6 @@ class Local(Source):
         from factored_mwem.tables.inputs.contributions import bound_contributions
 
         return Local(bound_contributions(self.table, privacy_id, most, missing))
-
-    def with_rows_of_person(self, privacy_id: str) -> Local:
-        from factored_mwem.tables.inputs.people import with_rows_of_person
-
-        return Local(with_rows_of_person(self.table, privacy_id))
-
-    def people(self, privacy_id: str, unit: Unit, most: int, missing: Sequence[str] = ()) -> Source:
-        from factored_mwem.tables.backends.people import People
-
-        return People.of(self.table, privacy_id, unit, most, missing)
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         from factored_mwem.tables.codes.profile import profile

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.errors import InputError
 from factored_mwem.tables.inputs.contributions import ids_of, passed, without
 from factored_mwem.tables.inputs.table import Table
-
-ROWS_OF_PERSON = "rows_of_person"
-"""The column that says how many rows its person has, beside those of the table."""
 
 
 def with_rows_of_person(table: Table, privacy_id: str) -> Table:
