@@ -23,7 +23,6 @@ from factored_mwem.mechanisms.limits import (
     memory_limit,
     whole_memory,
 )
-from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.rules import check_rules
 from factored_mwem.privacy.counts import check_memory
 from factored_mwem.privacy.discover import check_delta
@@ -48,6 +47,7 @@ MAX_CERTIFIED_CELLS = 2.0**27
 
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.learn import Learning
+    from factored_mwem.mechanisms.queries import Queries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,6 +204,8 @@ class Plan:
             check_rules(domain, candidates, limits.cells)
         queries = None
         if policy.engine == "mwem" and request.workload.asked:
+            from factored_mwem.mechanisms.queries import Queries
+
             queries = Queries.of(request.workload, candidates)
         plan = cls(request, domain, schema, candidates, left_out, limits, queries, learning)
         if policy.certificate is not None:
