@@ -151,9 +151,12 @@ def discover(
     0.
     """
     check_delta(float(session.accountant.budget.delta))
-    names = [name for name in table.schema.names if columns is None or name in columns]
+    known = dict.fromkeys(table.schema.names)
     for name in columns or ():
-        table.check_column(name)
+        if name not in known:  # which takes a look at all of them
+            table.check_column(name)
+    chosen = known if columns is None else set(columns)
+    names = [name for name in known if name in chosen]
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in table.profile(names).items()}

@@ -181,7 +181,7 @@ def charged_alone(mechanism: Mechanism, name: str, read: Callable[[Any, Any], An
 
 def ends(reader: discover.ColumnDiscovery, column: Any) -> dict[str, Any]:
     """The least and the greatest value."""
-    units, counts = column.numbers(reader.kinds, "integer")
+    units, counts = column.numbers(reader.found.kinds, "integer")
     return {"edges": units[[0, -1]], "noisy": counts}
 
 

@@ -73,7 +73,7 @@ def test_names_are_text_on_a_terminal(
     limits = {"minimum": 0, "maximum": 2, "required": True}
     fields = [{"name": name, "type": "integer", "constraints": limits} for name in NAMES]
     Path("t.domain.json").write_text(json.dumps({"fields": fields}))
-    command = program("release t.csv --marginals 2 --engine mwem --rounds 3", *flags)
+    command = program("release t.csv --header first --marginals 2 --engine mwem --rounds 3", *flags)
     text, _ = on_a_terminal("stderr", *command)
     assert Path("t.synthetic.parquet").exists() and "Traceback" not in text and "\x1b[31m" not in text
     assert not flags or "round 1: measured" in text
