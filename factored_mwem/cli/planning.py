@@ -194,8 +194,8 @@ def planned_text(planned: Planned) -> str:
     rows.sort(key=lambda row: row[0].epsilon)
     lines, first = list[str](), rows[0][0] if rows else None
     if first is not None:
-        last = "value kept from" if first.kept_from is not None else "noise a cell"
-        head = ["epsilon", "guess", *(f"{e.order}-way" for e in first.errors), last, ""]
+        last = ["noise a cell"] if first.kept_from is None else ["value kept from", "refused below"]
+        head = ["epsilon", "guess", *(f"{e.order}-way" for e in first.errors), *last, ""]
         lines = aligned([head, *([*_cells(p), why] for p, why in rows)], left=(len(head) - 1,))
     lines += [
         *_answer(planned),
@@ -240,7 +240,7 @@ def _noise(first: Prospect | None) -> list[str]:
             *lined(
                 "value kept", ["if about so many rows have it: where they hold no other rare value / at most"]
             ),
-            *lined("refused", ["is a table of about fewer rows, once votes tell: all of text / none of it"]),
+            *lined("refused", ["is a table of about so many rows or fewer: all of text / none of it"]),
         ]
     return lined(
         "noise",

@@ -918,5 +918,7 @@ def test_planning_compares_epsilons_and_looks_for_one(here: Path, fmwem: Fmwem) 
     for wrong in ("--epsilon '1;2'", "--epsilon 0", "--error x", "--assume-rows 0"):
         refused(fmwem, f"plan t.csv --marginals 2 {wrong}")
     (here / "t.domain.json").unlink()
-    assert "value kept from" in fmwem("plan t.csv --marginals 2").out
+    head, first, *_ = fmwem("plan t.csv --marginals 2").out.splitlines()
+    assert head.split("  ")[-2].strip() == "value kept from" and head.endswith("refused below")
+    assert first.count(" / ") == 2  # a pair below each of the two
     assert sorted(os.listdir(here)) == ["run.toml", "t.csv"]
