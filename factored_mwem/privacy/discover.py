@@ -66,6 +66,8 @@ BELIEVED = 5.0
 """Standard deviations of noise from which a vote is believed: of thirty kinds, noise alone makes one believed
 once in 100,000 columns. At 4 it was once in a thousand, and a column of text then came back as numbers.
 """
+OUT = 3.0
+"""The same from which the votes for a kind are counted among the rows, where too few are to be seen."""
 VOTES = Fraction(1, 30)
 """The share of the whole budget that all votes get; at most a tenth of the most that discovery may cost."""
 TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
@@ -92,6 +94,13 @@ class Votes:
         counts = self.noisy[[KINDS.index(kind) for kind in kinds]]
         together = float(counts.sum()) if counts.sum() > BELIEVED * self.stddev * len(kinds) ** 0.5 else 0.0
         return max(float(counts[counts > BELIEVED * self.stddev].sum()), together)
+
+    @property
+    def rows(self) -> float:
+        """The rows of all kinds that stand out: the many that no row is of would add their noise alone. Rows
+        of a kind that does not are missing.
+        """
+        return float(self.noisy[self.noisy > OUT * self.stddev].sum())
 
     def believed(self, kind: str) -> bool:
         return bool(self.noisy[KINDS.index(kind)] > BELIEVED * self.stddev)
@@ -143,8 +152,8 @@ def discover(
     enough: Callable[[float, Sequence[str]], None] = lambda rows, types: None,
 ) -> list[FoundColumn]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
-    rows and a number of columns, and all of the delta kept for it. `enough` hears the noisy number of rows
-    and the types once the votes are paid for, and may raise.
+    rows and a number of columns, and all of the delta kept for it. `enough` hears about how many rows there
+    are, and the types, once the votes are paid for, and may raise.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
@@ -166,7 +175,7 @@ def discover(
     votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
-    enough(rows, types)
+    enough(float(np.mean([seen.rows for seen in votes])), types)
     each = {"boolean": 0, "string": TEXTS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
