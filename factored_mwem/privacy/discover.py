@@ -95,13 +95,6 @@ class Votes:
         together = float(counts.sum()) if counts.sum() > BELIEVED * self.stddev * len(kinds) ** 0.5 else 0.0
         return max(float(counts[counts > BELIEVED * self.stddev].sum()), together)
 
-    @property
-    def rows(self) -> float:
-        """The rows of all kinds that stand out: the many that no row is of would add their noise alone. Rows
-        of a kind that does not are missing.
-        """
-        return float(self.noisy[self.noisy > OUT * self.stddev].sum())
-
     def believed(self, kind: str) -> bool:
         return bool(self.noisy[KINDS.index(kind)] > BELIEVED * self.stddev)
 
@@ -175,7 +168,7 @@ def discover(
     votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
-    enough(float(np.mean([seen.rows for seen in votes])), types)
+    enough(rows_seen(votes), types)
     each = {"boolean": 0, "string": TEXTS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
@@ -217,6 +210,15 @@ def check_delta(delta: float) -> None:
             "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one "
             "with `fmwem domain draft`"
         )
+
+
+def rows_seen(votes: Sequence[Votes]) -> float:
+    """About how many rows there are, from the kinds that stand out in all columns together: the many that no
+    row is of would add their noise alone.
+    """
+    kinds = np.sum([seen.noisy for seen in votes], axis=0)
+    out = OUT * sum(seen.stddev**2 for seen in votes) ** 0.5
+    return float(kinds[kinds > out].sum()) / len(votes)
 
 
 def type_of(field: pa.Field, votes: Votes) -> str:

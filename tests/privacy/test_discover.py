@@ -29,7 +29,7 @@ from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover as discovery
-from factored_mwem.privacy.discover import BELIEVED, SHIFT, ColumnDiscovery, discover
+from factored_mwem.privacy.discover import BELIEVED, SHIFT, ColumnDiscovery, Votes, discover, rows_seen
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -545,3 +545,19 @@ def test_single_precision_numbers_of_all_digits_keep_their_span() -> None:
     (found,) = found_in(pa.table({"c": column}), FakeNoise(), Policy.of(epsilon=20.0))
     edges = First.of(found).edges
     assert found.decimals is None and edges[0] < 20 and edges[-1] > 80 and len(edges) > 30
+
+
+def test_rows_are_told_from_the_kinds_that_stand_out() -> None:
+    """Their number has a third of the noise that the sum of all kinds has, and is right on average."""
+    rng, rows, sigma = np.random.default_rng(6), 891, 122.0
+    told, summed = [], []
+    for _ in range(300):
+        votes = []
+        for column in range(15):
+            exact = np.zeros(len(KINDS))
+            exact[[2, 5][column % 2]] = rows
+            votes.append(Votes(exact + rng.normal(0, sigma, len(KINDS)), sigma))
+        told.append(rows_seen(votes))
+        summed.append(np.mean([seen.noisy.sum() for seen in votes]))
+    assert np.std(told) < np.std(summed) / 2.5 and abs(np.mean(told) - rows) < 20
+    assert rows_seen([Votes(rng.normal(0, sigma, len(KINDS)), sigma)]) < 5 * sigma
