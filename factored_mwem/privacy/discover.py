@@ -214,11 +214,11 @@ def check_delta(delta: float) -> None:
 
 def rows_seen(votes: Sequence[Votes]) -> float:
     """About how many rows there are, from the kinds that stand out in all columns together: the many that no
-    row is of would add their noise alone.
+    row is of would add their noise alone. From all of them where none does.
     """
     kinds = np.sum([seen.noisy for seen in votes], axis=0)
-    out = OUT * sum(seen.stddev**2 for seen in votes) ** 0.5
-    return float(kinds[kinds > out].sum()) / len(votes)
+    out = kinds > OUT * sum(seen.stddev**2 for seen in votes) ** 0.5
+    return float(kinds[out].sum() if out.any() else kinds.sum()) / len(votes)
 
 
 def type_of(field: pa.Field, votes: Votes) -> str:
