@@ -86,8 +86,14 @@ def _first_rows(people: pa.Array, most: int) -> np.ndarray:
     """bool[row]: whether the row is among the first `most` of its person; never if there is none."""
     people = people.dictionary_encode()
     person = pc.fill_null(people.indices, -1).to_numpy(zero_copy_only=False)
-    order = np.argsort(person, kind="stable")
+    return (ranks(person, np.argsort(person, kind="stable")) < most) & (person >= 0)
+
+
+def ranks(person: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """int64[row]: how many rows of the same person come before it in `order`, in which those of a person
+    follow each other.
+    """
     begins = np.flatnonzero(np.diff(person[order], prepend=np.iinfo(np.int64).min))
     rank = np.empty(len(person), dtype=np.int64)
     rank[order] = np.arange(len(person)) - np.repeat(begins, np.diff(begins, append=len(person)))
-    return (rank < most) & (person >= 0)
+    return rank

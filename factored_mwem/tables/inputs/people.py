@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.errors import InputError
-from factored_mwem.tables.inputs.contributions import ids_of, passed, without
+from factored_mwem.tables.inputs.contributions import ids_of, passed, ranks, without
 from factored_mwem.tables.inputs.table import Table
 
 
@@ -65,20 +65,11 @@ def _drawn(ids: pa.Array, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
     person = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.bincount(person[person >= 0], minlength=len(ids.dictionary))
     number = np.where(person >= 0, np.minimum(counts, most)[person] if len(counts) else 0, 0)
-    rank = _ranks(person, np.arange(len(person)))
+    rank = ranks(person, np.argsort(person, kind="stable"))
     if (counts > most).any():
         luck = _mixed(_hashes(ids.dictionary)[person] + rank.astype(np.uint64))
-        rank = _ranks(person, luck)
+        rank = ranks(person, np.lexsort((luck, person)))
     return person, (person >= 0) & (rank < most), number.astype(np.int32)
-
-
-def _ranks(person: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """int64[row]: how many rows of the same person come before it, by `by`."""
-    order = np.lexsort((by, person))
-    begins = np.flatnonzero(np.diff(person[order], prepend=np.iinfo(np.int64).min))
-    rank = np.empty(len(person), dtype=np.int64)
-    rank[order] = np.arange(len(person)) - np.repeat(begins, np.diff(begins, append=len(person)))
-    return rank
 
 
 def _hashes(ids: pa.Array) -> np.ndarray:
