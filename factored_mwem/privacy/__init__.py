@@ -8,10 +8,10 @@ of a text file), source.py, contributions.py and people.py (at most k of a perso
 counts the same: backends/. mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
 
 What reads private rows: the verbs of `backends.source.Source` (bounded, profile, weighed, encoded,
-fingerprint), those of `backends.people.People` (people_by_rows, constancy) and `Datavectors.exact_counts`. On
-this machine all go through `Table.batches` alone, for backends/codes.py and people.py, profile.py, rest.py,
-contributions.py, tables/inputs/people.py and fingerprint.py, and, NOT PRIVATE, for draft.py, owner/evaluation/
-(of `evaluate`) and verifier/. Counts are exact sums over rows of public functions of each row: order, parts,
+fingerprint), of `backends.people.People` (people_by_rows, constancy) and `Datavectors.exact_counts`. On this
+machine all go through `Table.batches` alone, for backends/codes.py and people.py, profile.py, rest.py,
+contributions.py, inputs/people.py and fingerprint.py, and, NOT PRIVATE, for draft.py, owner/evaluation/ (of
+`evaluate`) and verifier/. Counts are exact sums over rows of public functions of each row: order, parts,
 retries and threads cannot change them, and coarser ones are exact sums of finer ones.
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
