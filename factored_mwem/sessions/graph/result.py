@@ -19,7 +19,7 @@ from factored_mwem.kernels.cuts import bilinear, cut_sum
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.sessions.graph.linear_program import needed
-from factored_mwem.sessions.graph.tails import bound, cut_bound
+from factored_mwem.sessions.graph.tails import cut_bound, reach_of_sum, stddev
 from factored_mwem.workload.cuts import UNITS, Cut, RankOne
 
 BLOCK = 2**22
@@ -30,8 +30,9 @@ FAILS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class CutEstimate:
-    """How many edges a cut holds, without bias, `stderr` exact. The truth lies in [low, high] with 95 %
-    confidence, by Theorem 6.5; all 4^n cuts at once within `bound` of their values.
+    """How many edges a cut holds, without bias: `value` may be below 0 or above `pairs`. `stderr` is that of
+    the noise as it is drawn, and the truth lies in [low, high] with a probability of 95 % or just above, by
+    the law of that noise (tails.reach_of_sum); all 4^n cuts at once lie within `bound` (Theorem 6.5).
     """
 
     value: int
@@ -68,12 +69,10 @@ class GraphRelease:
         """Edges between two sets of vertices, or one and the rest, each once. Raises InputError."""
         cut = first if isinstance(first, Cut) else Cut.of(self.vertices, first, second)
         value = round(cut_sum(self.noisy, cut.sources, cut.targets))
-        own = bound(cut.pairs, self.scale, math.log(2 / FAILS))
-        low, high = max(0.0, value - own), min(float(cut.pairs), value + own)
+        own = reach_of_sum(cut.pairs, self.scale, FAILS)
         every = cut_bound(cut.pairs, len(self.vertices), self.scale, FAILS)
-        return CutEstimate(
-            value, self.scale.stddev * math.sqrt(cut.pairs), min(low, high), max(low, high), every, cut.pairs
-        )
+        error = stddev(self.scale) * math.sqrt(cut.pairs)
+        return CutEstimate(value, error, value - own, value + own, every, cut.pairs)
 
     def rank_one(self, first: Any, second: Any) -> float:
         """u' D v for two vectors in [0, 1], from the noisy weights, without bias. Raises InputError."""

@@ -23,7 +23,7 @@ from factored_mwem.sessions.graph.publish import answers_table, read_cuts
 from factored_mwem.sessions.graph.release import make_graph
 from factored_mwem.sessions.graph.request import GraphRequest
 from factored_mwem.sessions.graph.result import GraphRelease
-from factored_mwem.sessions.graph.tails import tail
+from factored_mwem.sessions.graph.tails import bound
 
 EDGES = np.loadtxt(KARATE, delimiter=",", skiprows=1, dtype=int)
 GRAPH = adjacency(34, EDGES)
@@ -64,7 +64,8 @@ def test_cuts_are_exact_without_noise_and_their_errors_are_stated() -> None:
         told = made.cut(cut)
         assert told.value == truth(cut) and told.pairs == cut.pairs
         assert told.low <= told.value <= told.high
-        assert told.stderr == pytest.approx(0.5 * math.sqrt(2 * told.pairs))
+        p = math.exp(-2)
+        assert told.stderr == pytest.approx(math.sqrt(2 * p * told.pairs) / (1 - p))
     assert made.cut([0, 1], [33, "32"]) == made.cut([33, 32], [0, 1])
     assert made.rank_one(np.ones(34), np.ones(34)) == 156.0
     with pytest.raises(InputError):
@@ -76,16 +77,14 @@ def test_cuts_are_exact_without_noise_and_their_errors_are_stated() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_intervals_hold_the_truth(delta: float) -> None:
-    """OpenDP's noise: for all cuts at once; over 400 cuts the bound, with the tail's slack, must hold."""
+    """OpenDP's noise: for all cuts at once; no interval is wider than Theorem 6.5 allows."""
     made = release_graph(str(KARATE), 34, epsilon=2.0, delta=delta, method="noise")
     rng = np.random.default_rng(2)
     for cut in [random_cut(rng, 34) for _ in range(400)]:
         each = made.cut(cut)
         assert abs(each.value - truth(cut)) <= each.bound
-        # one side each of what Theorem 6.5 allows 2.5 %
-        own = each.high - each.value if each.high < each.pairs else each.value - each.low
-        whole = {each.low, each.high} == {0, each.pairs}
-        assert whole or tail(own, each.pairs, made.scale) <= 0.025 * (1 + 1e-9)
+        reach = each.high - each.value
+        assert reach == each.value - each.low <= bound(each.pairs, made.scale, math.log(40)) + 1
     assert made.statement.recompute() == made.statement.guarantee.spent_epsilon <= 2.0
     assert made.statement.ledger[0].sensitivity == 1 and len(made.statement.ledger) == 1
     assert made.statement.guarantee.unit == "one edge added or removed"

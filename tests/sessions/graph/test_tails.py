@@ -11,7 +11,15 @@ from support.graphs import noise_matrix, random_cut
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.sessions.graph.norms import cut_norm
-from factored_mwem.sessions.graph.tails import bound, cut_bound, queries_bound, single_bound, tail
+from factored_mwem.sessions.graph.tails import (
+    bound,
+    cut_bound,
+    queries_bound,
+    reach_of_sum,
+    single_bound,
+    stddev,
+    tail,
+)
 from factored_mwem.workload.cuts import Cut
 
 RNG = np.random.default_rng(5)
@@ -122,3 +130,38 @@ def test_the_theorem_holds_for_the_exact_distribution(pairs: int, b: float) -> N
     assert not (true[seen] <= said**7)[~first].all()
     if pairs > 3:
         assert not (true[seen] <= said**3)[first].all()
+
+
+@pytest.mark.parametrize(("pairs", "b"), [(1, 0.2), (1, 2.0), (3, 1.0), (12, 2.0), (25, 0.7)])
+@pytest.mark.parametrize("failures", [0.05, 1e-6])
+def test_intervals_are_the_least_that_hold_by_the_exact_law(pairs: int, b: float, failures: float) -> None:
+    """Beside convolutions, number by number. Planted: the continuous law's error is far too large."""
+    alpha, upper = sums(pairs, b)
+    beyond = {int(a): 2 * float(p) for a, p in zip(alpha, upper, strict=True)}
+    reach = int(reach_of_sum(pairs, NoiseScale(b, LAPLACE), failures))
+    assert beyond[reach + 1] <= failures
+    assert reach == 0 or beyond[reach] > failures
+    law = -np.diff(upper, append=0.0)
+    exact = math.sqrt(float((law * alpha**2.0).sum()))
+    assert stddev(NoiseScale(b, LAPLACE)) * math.sqrt(pairs) == pytest.approx(exact, rel=1e-6)
+    if b == 0.2:
+        assert NoiseScale(b, LAPLACE).stddev > 2 * exact
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 30.0, 1e6])
+def test_gaussian_sums_have_their_intervals(sigma: float) -> None:
+    scale = NoiseScale(sigma, GAUSS)
+    assert stddev(scale) <= sigma
+    if sigma >= 1:
+        assert stddev(scale) == pytest.approx(sigma, rel=1e-6)
+        reach = reach_of_sum(100, scale, 0.05)
+        assert reach == pytest.approx(1.959964 * 10 * sigma, abs=1 + 2e-4 * 10 * sigma)
+    assert reach_of_sum(0, scale, 0.05) == 0
+
+
+@pytest.mark.parametrize(("pairs", "b"), [(1, 3e5), (10**6, 200.0), (5 * 10**9, 1.0)])
+def test_intervals_of_much_noise_are_those_of_less_stretched(pairs: int, b: float) -> None:
+    reach, wide = reach_of_sum(pairs, NoiseScale(b, LAPLACE), 0.05), b * math.sqrt(2 * pairs)
+    quantile = math.log(20) / math.sqrt(2) if pairs == 1 else 1.959964  # Laplace, or near enough to Gaussian
+    exact = stddev(NoiseScale(b, LAPLACE)) / (b * math.sqrt(2))
+    assert reach == pytest.approx(quantile * wide * exact, rel=2e-4)
