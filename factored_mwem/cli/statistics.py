@@ -94,7 +94,7 @@ def statistic(
     with request.spending.booked(settings.booking) as run:
         before = place.reused(run)
         if before is not None:
-            result = Statistic(before.result["value"], before.result["error"], request.question, before)
+            result = Statistic.recorded(request.question, before)
         else:
             with place.of(run):
                 result = make_statistic(request, run)
@@ -110,9 +110,15 @@ def _summary(facts: dict[str, Any]) -> list[str]:
 
     error, delta = facts["error"], f", delta {facts['delta']:g}" if facts["delta"] else ""
     near = f" +- {error:.4g} (95 %)" if error is not None else "; how noisy that is depends on the table"
+    rows, few = facts.get("rows"), []
+    if rows is not None:
+        near += f", of {max(0, rows):,} +- {facts['rows_error']:.4g} rows with a number"
+        if rows <= facts["rows_error"]:
+            few = ["attention: there may be no row with a number in this column, and then this says nothing"]
     step = f"; values rounded to steps of {facts['step']:.3g}" if facts["what"] != "count" else ""
     return [
         f"{facts['what']} of {piece(facts['column'])}: {facts['value']:.6g}{near}{step}",
+        *few,
         f"spent epsilon {facts['spent_epsilon']:.6g}{delta}; protected: {facts['unit']}",
         f"record: {piece(facts['manifest'])}",
     ]

@@ -24,7 +24,7 @@ def test_a_line_for_scripts(fmwem: Fmwem) -> None:
     assert facts["unit"] == "one person with at most 1 row added or removed"
     assert (facts["epsilon"], facts["delta"], facts["spent_epsilon"]) == (2.0, 0.0, 2.0)
     assert set(facts) == {
-        *("what", "column", "value", "error", "step", "unit"),
+        *("what", "column", "value", "error", "step", "rows", "rows_error", "unit"),
         *("epsilon", "delta", "spent_epsilon", "manifest"),
     }
 
@@ -35,6 +35,20 @@ def test_the_mean_of_a_rate_is_no_whole_step(fmwem: Fmwem) -> None:
     line = "statistic rates.csv --column rate --what mean --lower 0 --upper 1 --epsilon 2 --json"
     facts = fmwem(line).facts
     assert abs(facts["value"] - 0.0295) <= 2e-3 and facts["step"] == 2.0**-15
+
+
+def test_a_mean_of_no_number_says_so(fmwem: Fmwem) -> None:
+    """A column of text; beside it one of numbers, of which the paid number of rows is said, and no more."""
+    Path("mixed.csv").write_text("name,age\n" + "".join(f"x{i},{i % 90}\n" for i in range(3000)))
+    line = "statistic mixed.csv --lower 0 --upper 100 --what mean --epsilon 1 --column"
+    text, numbers = fmwem(f"{line} name"), fmwem(f"{line} age")
+    assert "no row with a number" in text.err and text.facts["rows"] <= text.facts["rows_error"]
+    assert "no row with a number" not in numbers.err
+    assert abs(numbers.facts["rows"] - 3000) < 20 * numbers.facts["rows_error"]
+    fmwem("ledger init books")
+    fmwem("ledger add books --dataset mixed --epsilon 9 --delta 1e-9")
+    booked = f"{line} name --overwrite --run-id a --ledger books --dataset mixed"
+    assert fmwem(booked).facts["rows"] == fmwem(booked).facts["rows"]  # the second is the record's
 
 
 def test_a_quantile_tells_no_error(fmwem: Fmwem) -> None:

@@ -37,12 +37,22 @@ SURE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A noisy number of rows with a value; the true one is no further from it than `rows_error`, with
+    probability 1 - (1 - `SURE`) / 2 at least.
+    """
+
+    rows: int
+    rows_error: float
+
+
+@dataclass(frozen=True, slots=True)
 class Statistic:
     """What is released: all of it may be published.
 
     `error`: half of an interval that holds the true value (of values brought to within the bounds) with
     probability `SURE` at least, for noise and for rounding to the grid; None if the noise depends on the
-    table, which says nothing about itself.
+    table, which says nothing about itself. `counted`: the rows with a value, where that number was paid for.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import statistic
@@ -56,6 +66,14 @@ class Statistic:
     error: float | None
     question: Question
     statement: Statement
+    counted: Counted | None = None
+
+    @classmethod
+    def recorded(cls, question: Question, statement: Statement) -> Statistic:
+        """As its record has it."""
+        drawn = statement.result
+        counted = Counted(drawn["rows"], drawn["rows_error"]) if "rows" in drawn else None
+        return cls(drawn["value"], drawn["error"], question, statement, counted)
 
     @property
     def step(self) -> float:
@@ -73,6 +91,7 @@ class Statistic:
             "value": self.value,
             "error": self.error,
             "step": self.step,
+            **({} if self.counted is None else asdict(self.counted)),
             "unit": promise.unit,
             "epsilon": promise.epsilon,
             "delta": promise.delta,
@@ -173,7 +192,7 @@ def make_statistic(request: StatisticRequest, run: Run) -> Statistic:
     assert request.declared is not None
     session = spent.session.encode(request.declared, request.bounded())  # ---- private from here ...
     column = PrivateColumn.of(session.rows, question.grid.cells)
-    value, error = _answer(session, column, question)  # ---- ... to here
+    value, error, counted = _answer(session, column, question)  # ---- ... to here
     spent.drawn()
     known = spent.rests_on(request)
     if question.rows is not None:
@@ -181,26 +200,32 @@ def make_statistic(request: StatisticRequest, run: Run) -> Statistic:
         known["values"] = Assumption(statement=public, enforced=False)
     finite = error if error is None or math.isfinite(error) else None
     drawn = {"value": value, "error": finite, "step": question.grid.step}
-    return Statistic(value, error, question, spent.statement(known, **drawn))
+    drawn |= {} if counted is None else asdict(counted)
+    return Statistic(value, error, question, spent.statement(known, **drawn), counted)
 
 
-def _answer(session: Session, column: PrivateColumn, question: Question) -> tuple[float, float | None]:
+Answer = tuple[float, float | None, Counted | None]
+"""The value; its error, where known; the number of rows with a value, where that was measured."""
+
+
+def _answer(session: Session, column: PrivateColumn, question: Question) -> Answer:
     what, left = question.what, session.left
     rows = session.public_total if question.complete and question.rows is None else question.rows
     if what == "count":
         if rows is not None:  # all neighbours share it
-            return float(rows), 0.0
-        counted = session.measure(column, Moment.COUNT, cost=left)
-        return float(counted.noisy[0]), reach(counted.scale.value, 1 - SURE)
+            return float(rows), 0.0, None
+        taken = session.measure(column, Moment.COUNT, cost=left)
+        return float(taken.noisy[0]), reach(taken.scale.value, 1 - SURE), None
+    counted = _counted(session, column) if rows is None and question.needs_rows else None
     if what in RANKED:
-        return _ranked(session, column, question, rows), None
-    return _moments(session, column, question, rows)
+        return _ranked(session, column, question, counted.rows if counted else rows), None, counted
+    return *_moments(session, column, question, counted or Counted(rows or 0, 0.0)), counted
 
 
-def _count(session: Session, column: PrivateColumn) -> tuple[int, float]:
-    """(the number of rows with a value, at least 1; the scale of its noise)."""
-    counted = session.measure(column, Moment.COUNT, cost=session.left * COUNT_SHARE)
-    return max(1, int(counted.noisy[0])), counted.scale.value
+def _counted(session: Session, column: PrivateColumn) -> Counted:
+    """The number of rows with a value. Cost: COUNT_SHARE of what is left."""
+    taken = session.measure(column, Moment.COUNT, cost=session.left * COUNT_SHARE)
+    return Counted(int(taken.noisy[0]), reach(taken.scale.value, (1 - SURE) / 2))
 
 
 def reach(scale: float, wrong: float) -> float:
@@ -220,13 +245,13 @@ def _ranked(session: Session, column: PrivateColumn, question: Question, rows: i
     if question.what in ("min", "max"):
         which = Rank(1, from_top=question.what == "max")
     else:
-        which = Rank(question.rank(_count(session, column)[0] if rows is None else rows))
+        which = Rank(question.rank(rows or 0))
     units, top = measure_smooth(session, column, which, shape=question.noise), question.grid.top
     return question.grid.at(top - units if which.from_top else units)
 
 
 def _moments(
-    session: Session, column: PrivateColumn, question: Question, rows: int | None
+    session: Session, column: PrivateColumn, question: Question, counted: Counted
 ) -> tuple[float, float | None]:
     """Mean or variance: noisy sums over the number of rows, in half steps of the grid from its middle.
 
@@ -236,10 +261,7 @@ def _moments(
     """
     grid, last = question.grid, question.grid.cells - 1
     wrong = (1 - SURE) / 2
-    n, off = rows, 0.0
-    if n is None:
-        n, scale = _count(session, column)
-        off = reach(scale, wrong)
+    n, off = max(1, counted.rows), counted.rows_error
     cost = session.left / (2 if question.what == "variance" else 1)
     summed = session.measure(column, Moment.SUM, cost=cost)
     quotient, half = int(summed.noisy[0]) / n, grid.step / 2

@@ -58,6 +58,12 @@ class Question:
             raise InputError("rows (--rows) is for noise=cauchy or laplace; leave it out")
         return cls(column, what, grid, at, shape, rows, bool(complete))
 
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the number of rows with a value must be known, or measured."""
+        ranked = self.what in ("median", "quantile") and isinstance(self.noise, Shape)
+        return ranked or self.what in ("mean", "variance")
+
     def rank(self, rows: int) -> int:
         """The rank, from 1, of the quantile among so many values; of the median the lower one."""
         assert self.at is not None
