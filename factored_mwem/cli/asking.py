@@ -31,32 +31,41 @@ SHOWN = 40
 """Groups of an answer on a terminal."""
 
 
+PrivateTables = Annotated[
+    list[str], option("The private table, as `fmwem release` takes it.", "--table", metavar="TABLE")
+]
+Start = Annotated[
+    Path | None,
+    option("Model file of a release, to begin with. Without one a session knows the domain alone."),
+]
+Alpha = Annotated[float, option("How far an answer may be off, as a share of the records.")]
+Beta = Annotated[float, option("Probability that an answer is off by more.")]
+Queries = Annotated[
+    Path | None,
+    option("File with one query on each line; - for standard input.  [default: standard input]"),
+]
+Saved = Annotated[
+    str | None, option("Where to save the model, improved by the answers, for sample and answer.")
+]
+Record = Annotated[
+    str | None,
+    option(
+        "Where the record of the session goes: its promise, and every charge.  [default: "
+        "NAME.ask.manifest.json]"
+    ),
+]
+
+
 @takes(Group.PRIVACY, Group.DOMAIN, Group.READING, Group.BOOKS)
 def ask(
-    table: Annotated[
-        list[str], option("The private table, as `fmwem release` takes it.", "--table", metavar="TABLE")
-    ],
+    table: PrivateTables,
     settings: ReleaseSettings,
-    model: Annotated[
-        Path | None,
-        option("Model file of a release, to begin with. Without one a session knows the domain alone."),
-    ] = None,
-    alpha: Annotated[float, option("How far an answer may be off, as a share of the records.")] = 0.01,
-    beta: Annotated[float, option("Probability that an answer is off by more.")] = 0.001,
-    queries: Annotated[
-        Path | None,
-        option("File with one query on each line; - for standard input.  [default: standard input]"),
-    ] = None,
-    save: Annotated[
-        str | None, option("Where to save the model, improved by the answers, for sample and answer.")
-    ] = None,
-    statement: Annotated[
-        str | None,
-        option(
-            "Where the record of the session goes: its promise, and every charge.  [default: "
-            "NAME.ask.manifest.json]"
-        ),
-    ] = None,
+    model: Start = None,
+    alpha: Alpha = 0.01,
+    beta: Beta = 0.001,
+    queries: Queries = None,
+    save: Saved = None,
+    statement: Record = None,
     overwrite: Overwrite = False,
     json_only: Json = False,
     quiet: Quiet = False,
@@ -81,30 +90,21 @@ def ask(
     files = RecordFiles(target_of(statement or f"{title(source)}.ask.manifest.json"), saved)
     check_files(files.all, source, settings, model, queries, settings.domain)
     listed = _listed(queries, source)
+    domain = settings.domain if model is not None else domain_path(source, settings.domain)
     request = AskRequest.of(
-        source,
-        model,
-        settings.policy,
-        domain=settings.domain if model is not None else domain_path(source, settings.domain),
-        columns=settings.columns,
-        alpha=alpha,
-        beta=beta,
+        source, model, settings.policy, domain=domain, columns=settings.columns, alpha=alpha, beta=beta
     )
     if save and request.start is None:
         raise InputError(NOTHING_TO_SAVE)
     _check(queries, listed, request.domain)
     place = Publication(files, IfExists(overwrite), settings.booking)
     people = not console.for_scripts(json_only)
-    ended: BudgetExceeded | Stopped | None = None
     with request.spending.booked(settings.booking) as run, place.of(run):
         with asked(request, run, resumable=settings.run_id is not None) as session:
             lines = iter(listed) if listed is not None else _from_standard_input()
             if not (quiet or json_only):
                 console.say(_opening(session, beta))
-            try:
-                wrong = _converse(session, lines, people=people)
-            except (BudgetExceeded, AtPrompt) as error:  # answers stand, and the books hear their cost
-                ended, wrong = (Stopped(130) if isinstance(error, AtPrompt) else error), 0
+            wrong, ended = _held(session, lines, people=people)
         place.replacing()
         if saved is not None:
             with place.putting(saved):
@@ -179,6 +179,20 @@ def _typed() -> Iterator[str]:
         except EOFError:
             print(file=sys.stderr)
             return
+
+
+def _held(
+    session: Asking, lines: Iterator[str], *, people: bool
+) -> tuple[int, BudgetExceeded | Stopped | None]:
+    """(How many lines were not queries, what ended the session before its input did). What was answered until
+    then stands, and the books hear its cost.
+    """
+    try:
+        return _converse(session, lines, people=people), None
+    except AtPrompt:
+        return 0, Stopped(130)
+    except BudgetExceeded as error:
+        return 0, error
 
 
 def _converse(session: Asking, lines: Iterator[str], *, people: bool) -> int:

@@ -21,54 +21,61 @@ VALUES = ("lines", "decimal", "date_format", "time_zone", "missing")
 """Settings that say how values are written, which names of vertices have no need of."""
 
 
+Edges = Annotated[
+    str,
+    typer.Argument(
+        metavar="EDGES", help="Edge list with a header and a column for each end: CSV, Parquet and so on."
+    ),
+]
+Vertices = Annotated[
+    str,
+    option(
+        "The public vertex set: a number, for 0 to N-1, or a file with a name a line. Edges with "
+        "other vertices are left out.",
+        panel=Group.READING,
+        metavar="N|FILE",
+    ),
+]
+Ends = Annotated[
+    str | None, option("Columns of the two ends, as A,B.  [default: the first two]", panel=Group.READING)
+]
+Delta = Annotated[float, option("Privacy loss delta; 0 adds the least noise here.", panel=Group.PRIVACY)]
+Method = Annotated[
+    str | None,
+    option(
+        "How a graph is made of the noise: spectral, lp (up to 64 vertices), or noise: no graph is "
+        "made, and the noisy weights of all pairs are the output.  [default: spectral]",
+        panel=Group.OUTPUT,
+        metavar="[lp|spectral|noise]",
+    ),
+]
+EdgeList = Annotated[str | None, output_option("Edge list.  [default: NAME.synthetic.csv]")]
+Weights = Annotated[str | None, option("Also write the noisy weights of all pairs here.", panel=Group.OUTPUT)]
+Cuts = Annotated[
+    Path | None,
+    option(
+        'File of cuts, one a line: {"from": [0, 1], "to": [2]}. Their answers go to '
+        "NAME.answers.csv beside the output.",
+        panel=Group.OUTPUT,
+    ),
+]
+Seed = Annotated[
+    int | None, option("Seed of the drawing only: noise has no seed.", panel=Group.OUTPUT, min=0)
+]
+
+
 @takes(Group.PRIVACY, Group.READING, Group.BOOKS, without=VALUES)
 def graph(
-    edges: Annotated[
-        str,
-        typer.Argument(
-            metavar="EDGES", help="Edge list with a header and a column for each end: CSV, Parquet and so on."
-        ),
-    ],
+    edges: Edges,
     settings: ReleaseSettings,
-    vertices: Annotated[
-        str,
-        option(
-            "The public vertex set: a number, for 0 to N-1, or a file with a name a line. Edges with "
-            "other vertices are left out.",
-            panel=Group.READING,
-            metavar="N|FILE",
-        ),
-    ],
-    columns: Annotated[
-        str | None, option("Columns of the two ends, as A,B.  [default: the first two]", panel=Group.READING)
-    ] = None,
-    delta: Annotated[
-        float, option("Privacy loss delta; 0 adds the least noise here.", panel=Group.PRIVACY)
-    ] = 0.0,
-    method: Annotated[
-        str | None,
-        option(
-            "How a graph is made of the noise: spectral, lp (up to 64 vertices), or noise: no graph is "
-            "made, and the noisy weights of all pairs are the output.  [default: spectral]",
-            panel=Group.OUTPUT,
-            metavar="[lp|spectral|noise]",
-        ),
-    ] = None,
-    output: Annotated[str | None, output_option("Edge list.  [default: NAME.synthetic.csv]")] = None,
-    weights: Annotated[
-        str | None, option("Also write the noisy weights of all pairs here.", panel=Group.OUTPUT)
-    ] = None,
-    queries: Annotated[
-        Path | None,
-        option(
-            'File of cuts, one a line: {"from": [0, 1], "to": [2]}. Their answers go to '
-            "NAME.answers.csv beside the output.",
-            panel=Group.OUTPUT,
-        ),
-    ] = None,
-    sample_seed: Annotated[
-        int | None, option("Seed of the drawing only: noise has no seed.", panel=Group.OUTPUT, min=0)
-    ] = None,
+    vertices: Vertices,
+    columns: Ends = None,
+    delta: Delta = 0.0,
+    method: Method = None,
+    output: EdgeList = None,
+    weights: Weights = None,
+    queries: Cuts = None,
+    sample_seed: Seed = None,
     overwrite: Overwrite = False,
     json_only: Json = False,
 ) -> None:

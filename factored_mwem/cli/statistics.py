@@ -15,58 +15,69 @@ PANEL = "Statistic"
 KINDS = ("count", "mean", "variance", "median", "quantile", "min", "max")
 
 
+Column = Annotated[str, option("Column of numbers.", panel=PANEL)]
+What = Annotated[str, option("The statistic.", panel=PANEL, metavar=f"[{'|'.join(KINDS)}]")]
+Lower = Annotated[float, option("Public lower bound: smaller values count as this.", panel=PANEL)]
+Upper = Annotated[float, option("Public upper bound: larger values count as this.", panel=PANEL)]
+At = Annotated[float | None, option("The share of a quantile, such as 0.9.", panel=PANEL)]
+Step = Annotated[
+    float | None,
+    option("Step between the values that are distinguished.  [default: as fine as may be]", panel=PANEL),
+]
+Noise = Annotated[
+    str | None,
+    option(
+        "How median, quantile, min and max are measured.  [default: exponential, which chooses by rank; "
+        "of min and max cauchy; with --delta laplace]",
+        panel=PANEL,
+        metavar="[cauchy|laplace|exponential]",
+    ),
+]
+Rows = Annotated[
+    int | None,
+    option(
+        "Rows with a value, where that is public and needed; else a quarter of epsilon measures it.",
+        panel=PANEL,
+    ),
+]
+Complete = Annotated[
+    bool,
+    option(
+        "Every row counts; a missing or unreadable value counts as the lower bound.",
+        "--complete",
+        panel=PANEL,
+    ),
+]
+Delta = Annotated[
+    float | None,
+    option(
+        "Privacy loss delta, for Laplace noise of median, quantile, min and max.  [default: 0]",
+        panel=Group.PRIVACY,
+        envvar="FMWEM_DELTA",
+        show_envvar=False,
+    ),
+]
+Record = Annotated[
+    str | None,
+    output_option("The record: value, promise and cost, to publish.  [default: COLUMN.WHAT.manifest.json]"),
+]
+
+
 @takes(Group.PRIVACY, Group.READING, Group.BOOKS, Group.CONFIG)
 def statistic(
     table: Tables,
     settings: ReleaseSettings,
-    column: Annotated[str, option("Column of numbers.", panel=PANEL)],
-    what: Annotated[str, option("The statistic.", panel=PANEL, metavar=f"[{'|'.join(KINDS)}]")],
-    lower: Annotated[float, option("Public lower bound: smaller values count as this.", panel=PANEL)],
-    upper: Annotated[float, option("Public upper bound: larger values count as this.", panel=PANEL)],
-    at: Annotated[float | None, option("The share of a quantile, such as 0.9.", panel=PANEL)] = None,
-    grid: Annotated[
-        float | None,
-        option("Step between the values that are distinguished.  [default: as fine as may be]", panel=PANEL),
-    ] = None,
-    noise: Annotated[
-        str | None,
-        option(
-            "How median, quantile, min and max are measured.  [default: exponential, which chooses by rank; "
-            "of min and max cauchy; with --delta laplace]",
-            panel=PANEL,
-            metavar="[cauchy|laplace|exponential]",
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None,
-        option(
-            "Rows with a value, where that is public and needed; else a quarter of epsilon measures it.",
-            panel=PANEL,
-        ),
-    ] = None,
-    complete: Annotated[
-        bool,
-        option(
-            "Every row counts; a missing or unreadable value counts as the lower bound.",
-            "--complete",
-            panel=PANEL,
-        ),
-    ] = False,
-    delta: Annotated[
-        float | None,
-        option(
-            "Privacy loss delta, for Laplace noise of median, quantile, min and max.  [default: 0]",
-            panel=Group.PRIVACY,
-            envvar="FMWEM_DELTA",
-            show_envvar=False,
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        output_option(
-            "The record: value, promise and cost, to publish.  [default: COLUMN.WHAT.manifest.json]"
-        ),
-    ] = None,
+    column: Column,
+    what: What,
+    lower: Lower,
+    upper: Upper,
+    at: At = None,
+    grid: Step = None,
+    noise: Noise = None,
+    rows: Rows = None,
+    complete: Complete = False,
+    delta: Delta = None,
+    output: Record = None,
     overwrite: Overwrite = False,
     json_only: Json = False,
 ) -> None:

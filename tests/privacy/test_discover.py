@@ -8,6 +8,7 @@ import datetime
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -268,6 +269,17 @@ def counts_of(column: pa.ChunkedArray) -> Any:
     found = profile(open_table(pa.table({"x": column})), ["x"])["x"]
     numbers = found.popular(("integer", "number", "2 decimals"), "integer", 100.0, 0)
     return found.votes().tolist(), found.texts(()), numbers
+
+
+@pytest.mark.parametrize("value", [datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2), Decimal("2.50")])
+def test_a_dictionary_of_any_type_is_profiled_as_its_values(value: Any) -> None:
+    """`pa.array([], kind)` knows dictionaries of few types, and raised ArrowNotImplementedError."""
+    plain = pa.array([value, value, None])
+    one, other = (
+        profile(open_table(pa.table({"x": c})), ["x"])["x"] for c in (plain, plain.dictionary_encode())
+    )
+    assert one.votes().tolist() == other.votes().tolist()
+    assert one.keys()[0] == other.keys()[0] and one.keys()[1].tolist() == [2]
 
 
 # --- thresholds ---

@@ -18,7 +18,7 @@ from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.session import Measurement, NoiseScale
 
-DRAWS = 2400
+DRAWS = 840
 DOMAIN = Domain.from_dict({"a": 4, "b": 3, "c": 6})
 LEVELS = Levels.of((4, 3, 6), [[np.array([0, 0, 1, 1])], [], [np.array([0, 0, 1, 1, 2, 2])]])
 A, B, C, A2, C3 = 0, 1, 2, 3, 4

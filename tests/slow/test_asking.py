@@ -34,7 +34,9 @@ def louder(factor: float) -> Between:
 
 
 def _off(noise: Any, delta: float = 0.0) -> tuple[int, dict[str, int]]:
-    """(answers beyond their bound, answers by source) of many sessions that begin with nothing."""
+    """(answers beyond their bound, answers by source) of many sessions that begin with nothing; they end when
+    too many are off.
+    """
     rng = np.random.default_rng(0)
     age = rng.integers(0, AGES, N)
     town = (age * TOWNS // AGES + (rng.random(N) < 0.3)) % TOWNS
@@ -49,6 +51,8 @@ def _off(noise: Any, delta: float = 0.0) -> tuple[int, dict[str, int]]:
                 truth = int(((age >= low) & (age <= high) & (town == t)).sum())
                 sources[told.source] = sources.get(told.source, 0) + 1
                 off += told.source != "cached" and abs(told.value - truth) > told.bound
+        if off > MOST:
+            break
     return off, sources
 
 
@@ -62,9 +66,7 @@ def test_answers_keep_their_bound(delta: float) -> None:
 
 def test_three_times_the_noise_is_seen() -> None:
     """Measured answers are then off one time in ten."""
-    off, sources = _off(louder(3.0))
-    assert sources["measured"] > 500
-    assert off > MOST
+    assert _off(louder(3.0))[0] > MOST
 
 
 def _passed(noise: Any) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -50,14 +52,19 @@ def share(table: pa.Table) -> tuple[float, float]:
     return float(of.mean()), float(of.var(ddof=1) / len(of))
 
 
+@cache
+def trials() -> list[np.ndarray]:
+    """Of each trial its tables' figures: float64[table, (estimate, variance)]."""
+    rng = np.random.default_rng(7)
+    made = (tables(released(rng), SCHEMA, ROWS, TABLES, trial) for trial in range(TRIALS))
+    return [np.array([share(each) for each in some]) for some in made]
+
+
 def coverage(interval) -> float:
-    """How often `interval(figures)`, of (estimate, variance) a table, holds the truth."""
-    rng, truth, held = np.random.default_rng(7), TRUTH[2, 1] / TRUTH[:, 1].sum(), 0
-    for trial in range(TRIALS):
-        made = tables(released(rng), SCHEMA, ROWS, TABLES, trial)
-        low, high = interval(np.array([share(each) for each in made]))
-        held += bool(low <= truth <= high)
-    return held / TRIALS
+    """How often `interval(figures)` of a trial holds the truth."""
+    truth = TRUTH[2, 1] / TRUTH[:, 1].sum()
+    intervals = map(interval, trials())
+    return sum(bool(low <= truth <= high) for low, high in intervals) / TRIALS
 
 
 def by_the_rule(figures: np.ndarray) -> tuple[float, float]:

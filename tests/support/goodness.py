@@ -1,9 +1,9 @@
 """Goodness of fit with a power check: the claimed distribution must be accepted and 0.7 and 1.3 times its
 scale rejected.
 
-Both bounds hold for every number of draws, not only in the limit: Dvoretzky, Kiefer, Wolfowitz (with
-Massart's constant) for integers, Bretagnolle and Huber-Carol for choices. Every function works on exact
-probabilities computed here, not on the package's formulas.
+All bounds hold for every number of draws, not only in the limit: Dvoretzky, Kiefer, Wolfowitz (with
+Massart's constant) for integers, Bretagnolle and Huber-Carol for choices, Chernoff for a single event. Every
+function works on exact probabilities computed here, not on the package's formulas.
 """
 
 from __future__ import annotations
@@ -110,11 +110,25 @@ def chooses(draws: np.ndarray, pmf: Pmf, scale: float, scores: np.ndarray, *, po
 
 
 def happens(count: int, of: int, probability: float, wrong: list[float]) -> bool:
-    """Whether `count` of `of` independent events may have `probability` (Hoeffding); it must be told apart
-    from those in `wrong`.
+    """Whether `count` of `of` independent events may have `probability`; it must be told apart from those in
+    `wrong`.
+
+    By Chernoff's bound, which holds for every `of` and needs a third of the events that Hoeffding's does near
+    0 and 1: a share at least x (or at most, for x below p) has a probability of at most exp(-of KL(x, p)).
     """
-    radius = math.sqrt(math.log(2 / FAILURE) / (2 * of))
-    assert all(abs(w - probability) > 2 * radius for w in wrong), (
-        f"{of} events cannot tell {probability} from {wrong}"
-    )
-    return abs(count / of - probability) <= radius
+    low, high = _likely(probability, of)
+    for w in wrong:
+        lowest, highest = _likely(w, of)
+        assert highest < low or high < lowest, f"{of} events cannot tell {probability} from {wrong}"
+    return low <= count <= high
+
+
+@cache
+def _likely(probability: float, of: int) -> tuple[int, int]:
+    """The least and the most of `of` events that are not too unlikely."""
+    share = np.arange(of + 1) / of
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(share > 0, share * np.log(share / probability), 0.0)
+        gain += np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - probability)), 0.0)
+    likely = np.flatnonzero(gain <= math.log(2 / FAILURE) / of)
+    return int(likely[0]), int(likely[-1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -10,9 +12,11 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from factored_mwem.cli.main import main
 from factored_mwem.documents.guide import TOPICS, page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,10 +162,15 @@ def test_a_failing_line_before_the_last_would_be_seen(tmp_path: Path) -> None:
 
 @cache
 def help_of(command: tuple[str, ...]) -> str:
-    """What a command of `fmwem` says of itself."""
-    done = run(["fmwem", *command, "--help"], ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """What a command of `fmwem` says of itself, in this process: there are fifty of them."""
+    page = io.StringIO()
+    plain = {"COLUMNS": "200", "NO_COLOR": "1"}
+    argv = mock.patch.object(sys, "argv", ["fmwem", *command, "--help"])
+    environment, printed = mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(page)
+    with argv, environment, printed, pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    return page.getvalue()
 
 
 def commands(above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

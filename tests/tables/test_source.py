@@ -303,6 +303,13 @@ def test_a_number_with_several_spellings_names_nobody(coded: bool) -> None:
         bound_contributions(open_table(pa.table({"id": ids, "v": [1, 2]})), "id", 1)
 
 
+def test_ids_may_be_a_dictionary_of_dates() -> None:
+    """As of a categorical column of pandas; an empty array of that type raised ArrowNotImplementedError."""
+    ids = pa.array([7, 7, 9], pa.int32()).cast(pa.date32()).dictionary_encode()
+    kept = bound_contributions(open_table(pa.table({"id": ids, "v": [1, 2, 3]})), "id", 1)
+    assert len(rows_of(kept)) == 2
+
+
 def test_parquet_is_read_one_row_group_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for all at once, the library keeps the bytes of all until the end: memory grows with the file."""
     asked: list[list[int]] = []

@@ -191,5 +191,5 @@ def empty_profiles(schema: pa.Schema, columns: Sequence[str]) -> dict[str, Colum
     """The profiles of columns without a row."""
     profiles = {name: ColumnProfile() for name in columns}
     for name, empty in profiles.items():
-        empty.add(pa.array([], plain(pa.array([], schema.field(name).type)).type))
+        empty.add(plain(pa.nulls(0, schema.field(name).type)))  # `pa.array([])` makes no dictionary of dates
     return profiles

@@ -37,7 +37,7 @@ def bound_contributions(table: Table, privacy_id: str, most: int, missing: Seque
 
 def ids_of(table: Table, privacy_id: str, missing: Sequence[str] = ()) -> pa.Array:
     """The id of each row, null for nobody. Reads the ids."""
-    empty = pa.array([], table.schema.field(privacy_id).type)
+    empty = pa.nulls(0, table.schema.field(privacy_id).type)
     columns = itertools.chain([empty], (batch.column(0) for batch in table.batches([privacy_id])))
     return pa.concat_arrays([_people(column, missing) for column in columns])
 
