@@ -70,7 +70,9 @@ class FakeNoise:
         self.given.append(np.array(answer, dtype=np.int64))
         return self.given[-1].copy()
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
         self.calls.append(Call("threshold", dict(counts), scale, threshold))
         if callable(self.kept):
             return self.kept(dict(counts), scale, threshold)
@@ -109,7 +111,9 @@ class Between:
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         return self.real.add(values, scale=scale * self.factor)
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
         return self.real.threshold(counts, scale=scale * self.factor, threshold=threshold)
 
     def begin(self, *, scale: float) -> NoisyThreshold:
