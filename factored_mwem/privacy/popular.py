@@ -26,7 +26,7 @@ SHIFT = 4
 """Popular values are counted from the fourth part of the noise on: see `ColumnDiscovery.popular`."""
 SECOND = Fraction(1, 2)
 """The share of what popular values get, and of delta, that the second look has, where there is one."""
-FALSE = 1 / 4
+FALSE = 1 / 10
 """How many values of its public list that nobody has a column gets, on average."""
 CERTAIN = 3.0
 """Standard deviations of noise above its threshold from which on a value is found."""
@@ -108,7 +108,7 @@ def popular_together(
     claims = sum(own.claim for own in known.values())
     for at, one in enumerate(looked):
         own, key_of = listed_keys(at, one), f"{at} "
-        stands_out = scale * level(len(own), FALSE)
+        stands_out = max(scale * level(len(own), FALSE), one.stddev * WEIGHT)
         more = {key.removeprefix(key_of): n + least for key, n in kept.items() if key.startswith(key_of)}
         more |= {key.removeprefix(key_of): noisy_lists[key] for key in own if noisy_lists[key] >= stands_out}
         least_weight = math.isqrt(WEIGHT**2 * known[one.column.name].claim // claims)

@@ -22,7 +22,7 @@ from factored_mwem.tables.inputs.table import Table
 
 WEIGHT = 2**10
 """What a row has to give, in whole parts, so that sums are exact."""
-CLAIM, LEAST_CLAIM = 4, 1
+CLAIM, LEAST_CLAIM = 16, 1
 """What a column claims of it: its squares are shared in proportion. Least where most rows hold none of the
 values that were found, as in an identifier: in nearly every row it would take half of what is meant for a
 rare category.
