@@ -27,7 +27,7 @@ from factored_mwem.domain.attribute import MARKERS, OTHER
 OWN = "1"
 """The version of the lists in `public_lists.toml`."""
 ENOUGH = 3
-"""So many known values of a column in a list show that it holds that list's; or all, of one that is `plain`."""
+"""So many known values of a column in a list show that it is of that list; or all, if the list is `plain`."""
 SHORT = 3
 """What has at most so many letters is a code: too short to show by itself what it stands for."""
 UNSAID = ("", "unknown", "missing", "none", OTHER, *MARKERS)
@@ -174,7 +174,7 @@ def _lists_of_pycountry() -> tuple[PublicList, ...]:
 
 
 def _names(entries: Iterable[object]) -> list[str]:
-    """The names of entries, in common use too, and without what follows a comma: Iran, Islamic Republic of."""
+    """The names of entries, those in common use too, and all without what follows a comma."""
     both = ("name", "common_name")
     names = [getattr(entry, name) for entry in entries for name in both if hasattr(entry, name)]
     return [*names, *(name.partition(",")[0] for name in names)]

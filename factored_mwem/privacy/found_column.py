@@ -23,10 +23,11 @@ class FoundColumn:
     standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
     they were found by what rows that hold other rare values gave them. `enough`: a value that more rows hold
     was found, but for a chance of noise, whatever else they hold. `listed`: the public list that the values
-    are from, if they are; of those rarer ones were looked for. `coarse`: noisy counts of what is left over the coarse grid, of `coarse_stddev`.
-    `edges`, `noisy`: finer cells and their noisy counts, of `cell_stddev`; none if nothing stands out.
-    `multiple_of`: what nearly all of what is left of whole numbers is rounded to. `mixed`: whether the votes
-    say that there are texts beside the numbers or moments of a column of text, found or not.
+    are from, if they are; of those rarer ones were looked for. `coarse`: noisy counts of what is left over
+    the coarse grid, of `coarse_stddev`. `edges`, `noisy`: finer cells and their noisy counts, of
+    `cell_stddev`; none if nothing stands out. `multiple_of`: what nearly all of what is left of whole numbers
+    is rounded to. `mixed`: whether the votes say that there are texts beside the numbers or moments of a
+    column of text, found or not.
     """
 
     column: pa.Field

@@ -62,7 +62,7 @@ class ComparedDraw(Private):
         return {"kind": self.method, **request, **charged, **own}
 
     def _own_facts(self) -> dict[str, Any]:
-        """How many numbers were handed over; how many keys there are is private, but which are listed is not."""
+        """How many numbers were handed over; how many keys there are is private, not which are listed."""
         if isinstance(self.input, Keys):
             return {"threshold": self.input.threshold, "list of public keys": self.input.listed}
         return {"length": len(self.input)}
