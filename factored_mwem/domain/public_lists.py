@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -95,10 +95,12 @@ def list_of(texts: Collection[str]) -> ListedValues | None:
     in one style. Where several styles spell as many, all of them are listed.
     """
     unsaid = set(map(letters_of, UNSAID))
-    telling = [text for text in texts if letters_of(text) not in unsaid]
+    letters = {text: letters_of(text) for text in texts}
+    telling = [text for text in texts if letters[text] not in unsaid]
+    letters = {text: letters[text] for text in telling}
     most, chosen = 0, None
     for known in _candidates(telling):
-        held, styles = _styles(known, telling)
+        held, styles = _styles(known, letters)
         enough = held >= ENOUGH or (held == len(telling) and known.plain)
         if enough and 2 * held >= len(telling) and held > most:
             most, chosen = held, (known, styles)
@@ -109,9 +111,11 @@ def list_of(texts: Collection[str]) -> ListedValues | None:
     return ListedValues(known.name, known.version, known.sha256, tuple(sorted(spelt)))
 
 
-def _styles(known: PublicList, texts: Collection[str]) -> tuple[int, list[Style]]:
-    """(how many texts a style spells as they are, at most; the styles that do, of the first such case)."""
-    spellings = {text: known.by_letters.get(letters_of(text), ()) for text in texts}
+def _styles(known: PublicList, letters: Mapping[str, str]) -> tuple[int, list[Style]]:
+    """(how many of these texts a style spells as they are, at most; the styles that do, of the first such
+    case). `letters`: of each text.
+    """
+    spellings = {text: known.by_letters.get(own, ()) for text, own in letters.items()}
     if sum(map(bool, spellings.values())) < min(ENOUGH, len(spellings)):
         return 0, []
     held = {

@@ -104,15 +104,12 @@ def popular_together(
     profiles: dict[str, ColumnProfile] = session._unseal(rests, charge)
     counts = keys_together(looked, profiles, least, listed)
     kept = session.noise.threshold(counts, scale=scale, threshold=threshold, listed=listed)
-    noisy_lists, told = {key: kept.pop(key) for key in listed}, dict[str, FoundColumn]()
     claims = sum(own.claim for own in known.values())
+    told = {}
     for at, one in enumerate(looked):
-        own, key_of = listed_keys(at, one), f"{at} "
-        stands_out = max(scale * level(len(own), FALSE), one.stddev * WEIGHT)
-        more = {key.removeprefix(key_of): n + least for key, n in kept.items() if key.startswith(key_of)}
-        more |= {key.removeprefix(key_of): noisy_lists[key] for key in own if noisy_lists[key] >= stands_out}
-        least_weight = math.isqrt(WEIGHT**2 * known[one.column.name].claim // claims)
-        told[one.column.name] = with_rare(one, more, (threshold + least + CERTAIN * scale) / least_weight)
+        weight = math.isqrt(WEIGHT**2 * one.known.claim // claims)  # of a row that holds all there is
+        certain = (threshold + least + CERTAIN * scale) / weight
+        told[one.column.name] = with_rare(one, found_keys(at, one, kept, scale, least), certain)
     return [told.get(one.column.name, one) for one in found]
 
 
@@ -125,6 +122,22 @@ def listed_keys(at: int, found: FoundColumn) -> list[str]:
     """The keys of the listed values, which are not known yet, of the column at this place."""
     values = found.listed.values if found.listed else ()
     return [f"{at} t{value}" for value in values if value not in found.texts]
+
+
+def found_keys(
+    at: int, found: FoundColumn, kept: Mapping[str, int], scale: float, least: int
+) -> dict[str, int]:
+    """Of the column at this place the keys of `kept`, with counts in parts of WEIGHT: those that passed the
+    threshold, and those listed that stand out from the noise of all of them, and from what the first look
+    had: what is rarer would be lost in that of the column's marginal.
+    """
+    place, listed = f"{at} ", set(listed_keys(at, found))
+    stands_out = max(scale * level(len(listed), FALSE), found.stddev * WEIGHT)
+    return {
+        key.removeprefix(place): n if key in listed else n + least
+        for key, n in kept.items()
+        if key.startswith(place) and (key not in listed or n >= stands_out)
+    }
 
 
 def second_share(columns: int) -> Fraction:
