@@ -16,7 +16,7 @@ import hmac
 import json
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -191,11 +191,14 @@ class Journaled:
         facts = self._facts("add", len(values), scale)
         return self._draw(facts, 8 * len(values), lambda: (facts, self._noise.add(values, scale=scale)))[1]
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
         facts = self._facts("threshold", threshold, scale)  # how many keys there are is private
+        facts |= {"listed": len(listed)} if listed else {}
 
         def draw() -> Record:
-            kept = self._noise.threshold(counts, scale=scale, threshold=threshold)
+            kept = self._noise.threshold(counts, scale=scale, threshold=threshold, listed=listed)
             return {**facts, "keys": list(kept)}, np.array(list(kept.values()), dtype=np.int64)
 
         room = len(', "keys": ') + len(json.dumps(list(counts))) + 8 * len(counts)

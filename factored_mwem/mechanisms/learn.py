@@ -16,6 +16,7 @@ import numpy as np
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.errors import NothingLearnt, some_names
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
@@ -44,7 +45,8 @@ already: votes cannot tell how many values there are.
 class Learning:
     """A learnt domain, the session with the rows encoded in it, its measured one-way marginals, and by column
     what becomes of its values. `dropped`: columns left out, for hardly any value of theirs was found.
-    `enough`: about how many rows, or people, a value needs for that, by column.
+    `enough`: about how many rows, or people, a value needs to be found for sure, by column. `lists`: the
+    public lists whose values were looked for.
     """
 
     domain: Domain
@@ -52,6 +54,7 @@ class Learning:
     measured: tuple[Measurement, ...]
     fates: dict[str, Fate]
     enough: dict[str, float]
+    lists: dict[str, ListedValues]
     dropped: tuple[str, ...] = ()
 
 
@@ -105,6 +108,7 @@ def learn(
         tuple(replace(measured[a], positions=(i,)) for i, a in enumerate(kept)),
         {settled[a].attribute.name: settled[a].fate for a in kept},
         {column.column.name: column.enough / (session.unit.grains or 1) for column in found},
+        {column.column.name: column.listed for column in found if column.listed is not None},
         tuple(first.names[a] for a in range(len(first)) if a not in kept),
     )
 

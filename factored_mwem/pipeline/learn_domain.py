@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.learn import Learning
@@ -28,11 +29,14 @@ log = logging.getLogger("factored_mwem")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearntDomain:
-    """A learnt domain, what became of each column's values, the columns left out, and what it cost."""
+    """A learnt domain, what became of each column's values, the columns left out, the public lists whose
+    values were looked for, and what it cost.
+    """
 
     domain: Domain
     fates: dict[str, Fate]
     dropped: tuple[str, ...]
+    lists: dict[str, ListedValues]
     statement: Statement = field(repr=False)
 
     @property
@@ -43,6 +47,8 @@ class LearntDomain:
         """The domain as its file holds it, with a sentence on where it comes from."""
         promise = f"({self.spent_epsilon:.6g}, {self.statement.guarantee.delta:g})-differential privacy"
         text = f"Learnt from the table under {promise}, which adds to what releases under it cost."
+        for name, known in self.lists.items():
+            text += f" Values of {name!r} were looked for in a public list: {known.name}, {known.version}."
         return {"description": text, **self.domain.to_dict()}
 
 
@@ -118,4 +124,4 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
         stated.guarantee.spent_epsilon,
         stated.guarantee.delta,
     )
-    return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, stated)
+    return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, learnt.lists, stated)

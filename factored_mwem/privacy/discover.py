@@ -33,6 +33,7 @@ from factored_mwem.domain.grids import (
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.popular import (
+    CERTAIN,
     SHIFT,
     keys_of,
     popular_together,
@@ -284,9 +285,8 @@ class ColumnDiscovery:
         values = {float(key[1:]): n + least for key, n in kept.items() if key[0] == "v"}
         texts = {key[1:]: n + least for key, n in kept.items() if key[0] == "t"}
         enough = threshold + least
-        return replace(
-            found, values=values, texts=texts, stddev=scale, threshold=enough, enough=float(enough)
-        )
+        certain = enough + CERTAIN * scale
+        return replace(found, values=values, texts=texts, stddev=scale, threshold=enough, enough=certain)
 
     def rounded(self, cost: Fraction) -> FoundColumn:
         """What the whole numbers are rounded to that are not popular.

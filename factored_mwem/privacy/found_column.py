@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS, kind_of, tick_of
-from factored_mwem.tables.codes.rest import Known
+from factored_mwem.tables.codes.rest import CLAIM, LEAST_CLAIM, Known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,11 +21,13 @@ class FoundColumn:
     the table's rows, of this column's values that are not null, and of those that are numbers or moments.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
     standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
-    they were found by what rows that hold other rare values gave them. `enough`: about how many rows a value
-    needs to be found at all. `coarse`: noisy counts of what is left over the coarse grid, of `coarse_stddev`.
-    `edges`, `noisy`: finer cells and their noisy counts, of `cell_stddev`; none if nothing stands out.
-    `multiple_of`: what nearly all of what is left of whole numbers is rounded to. `mixed`: whether the votes
-    say that there are texts beside the numbers or moments of a column of text, found or not.
+    they were found by what rows that hold other rare values gave them. `enough`: a value that more rows hold
+    was found, but for a chance of noise, whatever else they hold. `listed`: the public list that the values
+    are from, if they are; of those rarer ones were looked for. `coarse`: noisy counts of what is left over
+    the coarse grid, of `coarse_stddev`. `edges`, `noisy`: finer cells and their noisy counts, of
+    `cell_stddev`; none if nothing stands out. `multiple_of`: what nearly all of what is left of whole numbers
+    is rounded to. `mixed`: whether the votes say that there are texts beside the numbers or moments of a
+    column of text, found or not.
     """
 
     column: pa.Field
@@ -40,6 +43,7 @@ class FoundColumn:
     threshold: int = 0
     rare: frozenset[float | str] = frozenset()
     enough: float = math.inf
+    listed: ListedValues | None = None
     coarse: np.ndarray | None = None
     coarse_stddev: float = 0.0
     edges: np.ndarray | None = None
@@ -75,7 +79,10 @@ class FoundColumn:
 
     @property
     def known(self) -> Known:
-        return Known(self.kinds, self.unit, self.scale, frozenset(self.values), frozenset(self.texts))
+        values, texts = frozenset(self.values), frozenset(self.texts)
+        mostly = 2 * sum([*self.values.values(), *self.texts.values()]) >= self.present
+        claim = CLAIM if values | texts and (mostly or self.listed) else LEAST_CLAIM
+        return Known(self.kinds, self.unit, self.scale, values, texts, claim)
 
     @property
     def mostly_text(self) -> bool:

@@ -4,6 +4,7 @@ leave undrawn or unpaid ends the run instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -32,9 +33,11 @@ class Metered:
         self._check(scale)
         return self._noise.add(values, scale=scale)
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
         self._check(scale)
-        return self._noise.threshold(counts, scale=scale, threshold=threshold)
+        return self._noise.threshold(counts, scale=scale, threshold=threshold, listed=listed)
 
     def begin(self, *, scale: float) -> NoisyThreshold:
         self._check(scale)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any, Protocol
@@ -46,8 +47,12 @@ class Noise(Protocol):
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         """`values: int64[cell]`, each with discrete noise of `scale` (Laplace b, Gaussian sigma)."""
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        """The keys whose noisy count reaches `threshold`, with that noisy count."""
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
+        """The keys whose noisy count reaches `threshold`, with that noisy count; and the noisy counts of all
+        those `listed`: keys that are public, each with a count.
+        """
 
     def begin(self, *, scale: float) -> NoisyThreshold:
         """Discrete Laplace noise of `scale` for a threshold of 0, of a sparse vector test."""
@@ -92,20 +97,20 @@ class OpenDPNoise:
         with ThreadPoolExecutor(max_workers=self.workers) as pool:
             return np.concatenate([_int64(part) for part in pool.map(mechanism, chunks)])
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
         """The library hands keys on as C strings, which end at a NUL: two texts could become one key. So it
         is given numbers in their place. Sorted, for the order in which it hands them on, and that of
-        `counts`, is the table's.
+        `counts`, is the table's. Those `listed` it never sees: their counts get the same noise by `add`.
         """
-        keys = list(counts)
-        kept = (
-            _thresholded(scale, threshold)(
-                {str(number): count for number, count in enumerate(counts.values())}
-            )
-            if counts
-            else {}
-        )
-        return dict(sorted((keys[int(number)], noisy) for number, noisy in kept.items()))
+        told = self.add(np.array([counts[key] for key in listed], dtype=np.int64), scale=scale)
+        public = set(listed)
+        keys = [key for key in counts if key not in public]
+        numbered = {str(number): counts[key] for number, key in enumerate(keys)}
+        kept = _thresholded(scale, threshold)(numbered) if keys else {}
+        noisy = {keys[int(number)]: count for number, count in kept.items()}
+        return dict(sorted((noisy | dict(zip(listed, told.tolist(), strict=True))).items()))
 
     def begin(self, *, scale: float) -> NoisyThreshold:
         return NoisyThreshold(self._laplace(0, scale))

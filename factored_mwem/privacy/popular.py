@@ -1,5 +1,6 @@
 """Popular values: the thresholds that a value's noisy count must reach, and the second look at all columns
-together, for values that are too rare to be found in one column's share of the budget.
+together, for values that are too rare to be found in one column's share of the budget. Values of a public
+list need no threshold for privacy there: that they may be looked for shows nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from fractions import Fraction
 from factored_mwem.accounting.accountant import RARER, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.grids import level
+from factored_mwem.domain.public_lists import list_of
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -23,6 +26,10 @@ SHIFT = 4
 """Popular values are counted from the fourth part of the noise on: see `ColumnDiscovery.popular`."""
 SECOND = Fraction(1, 2)
 """The share of what popular values get, and of delta, that the second look has, where there is one."""
+FALSE = 1 / 10
+"""How many values of its public list that nobody has a column gets, on average."""
+CERTAIN = 3.0
+"""Standard deviations of noise above its threshold from which on a value is found."""
 COLUMNS = 3
 """The second look is for so many columns or more: of fewer, one look with all the budget finds as much."""
 
@@ -37,14 +44,23 @@ def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, 
 
 
 def keys_together(
-    found: Sequence[FoundColumn], profiles: Mapping[str, ColumnProfile], least: int
+    found: Sequence[FoundColumn],
+    profiles: Mapping[str, ColumnProfile],
+    least: int,
+    listed: Sequence[str] = (),
 ) -> dict[str, int]:
-    """The same of several columns: the place of the column, a blank, and its key."""
-    return {
-        f"{at} {key}": n
-        for at, one in enumerate(found)
-        for key, n in keys_of(one, profiles[one.column.name], least).items()
-    }
+    """The same of several columns: the place of the column, a blank, and its key. Of those `listed`, which
+    are public, the whole counts, though they be 0.
+    """
+    public, counts = set(listed), dict.fromkeys(listed, 0)
+    for at, one in enumerate(found):
+        column = profiles[one.column.name]
+        less = {f"{at} {key}": n for key, n in keys_of(one, column, least).items()}
+        counts |= {key: n for key, n in less.items() if key not in public}
+        if one.listed:
+            whole = {f"{at} t{text}": n for text, n in column.texts(one.kinds).items()}
+            counts |= {key: n for key, n in whole.items() if key in public}
+    return counts
 
 
 def popular_together(
@@ -63,26 +79,65 @@ def popular_together(
     b, neither below 0: squared L2 |a - b|^2 <= |a|^2 + |b|^2, so at most 2 (k W)^2, linf k W, l0 2 k c. What
     is taken off all counts is public and moves none further, as in `ColumnDiscovery.popular`; so a key that
     only one of two neighbours hands to the noise has k W at most.
+
+    Listed keys, of public lists that follow from what was found before, are the same set for neighbours,
+    each has a count in both, and no key is among them and among the others. Say two neighbours are s apart in
+    squared L2, of which t in listed keys. The noise on these alone is a Gaussian mechanism: t / (2 scale^2)
+    of rho, and no delta, for no key shows that it is there. The threshold on the others: (s - t) /
+    (2 scale^2), with a delta for at most l0 keys as before. Both draw noise of their own, so for these two
+    neighbours rho adds up to s / (2 scale^2), at most what is charged, as if no key were listed. Sources:
+    Korolova, Kenthapadi, Mishra, Ntoulas 2009 (why unknown keys need a threshold); Bun, Steinke 2016, lemma
+    1.7 (composition); Rogers 2023.
     """
-    looked = [one for one in found if is_looked_at(one)]
+    looked = [with_list(one) for one in found if is_looked_at(one)]
     if not looked or not cost:
         return list(found)
     unit, columns = session.unit, len(looked)
     scale, threshold, charged = together_for(unit, columns, cost, delta)
     least = int(scale / SHIFT)
     names = [one.column.name for one in looked]
-    rests = Sealed(table.weighed({one.column.name: one.known for one in looked}))
+    listed = [key for at, one in enumerate(looked) for key in listed_keys(at, one)]
+    known = {one.column.name: one.known for one in looked}
+    rests = Sealed(table.weighed(known))
     sensitivity = unit.l2_squared_of_marginal * WEIGHT**2
     charge = Charge("discover", Mechanism.THRESHOLD, (*names, RARER), scale, sensitivity, charged)
     profiles: dict[str, ColumnProfile] = session._unseal(rests, charge)
-    counts = keys_together(looked, profiles, least)
-    kept = session.noise.threshold(counts, scale=scale, threshold=threshold)
-    more: dict[str, dict[str, int]] = {name: {} for name in names}
-    for place, n in kept.items():
-        at, key = place.split(" ", 1)
-        more[names[int(at)]][key] = (n + least) // WEIGHT
-    enough = (threshold + least) / WEIGHT
-    return [with_rare(one, more[one.column.name], enough) if one in looked else one for one in found]
+    counts = keys_together(looked, profiles, least, listed)
+    kept = session.noise.threshold(counts, scale=scale, threshold=threshold, listed=listed)
+    claims = sum(own.claim for own in known.values())
+    told = {}
+    for at, one in enumerate(looked):
+        weight = math.isqrt(WEIGHT**2 * one.known.claim // claims)  # of a row that holds all there is
+        certain = (threshold + least + CERTAIN * scale) / weight
+        told[one.column.name] = with_rare(one, found_keys(at, one, kept, scale, least), certain)
+    return [told.get(one.column.name, one) for one in found]
+
+
+def with_list(found: FoundColumn) -> FoundColumn:
+    """The column with the public list that its known texts are from."""
+    return replace(found, listed=list_of(found.texts)) if found.type == "string" else found
+
+
+def listed_keys(at: int, found: FoundColumn) -> list[str]:
+    """The keys of the listed values, which are not known yet, of the column at this place."""
+    values = found.listed.values if found.listed else ()
+    return [f"{at} t{value}" for value in values if value not in found.texts]
+
+
+def found_keys(
+    at: int, found: FoundColumn, kept: Mapping[str, int], scale: float, least: int
+) -> dict[str, int]:
+    """Of the column at this place the keys of `kept`, with counts in parts of WEIGHT: those that passed the
+    threshold, and those listed that stand out from the noise of all of them, and from what the first look
+    had: what is rarer would be lost in that of the column's marginal.
+    """
+    place, listed = f"{at} ", set(listed_keys(at, found))
+    stands_out = max(scale * level(len(listed), FALSE), found.stddev * WEIGHT)
+    return {
+        key.removeprefix(place): n if key in listed else n + least
+        for key, n in kept.items()
+        if key.startswith(place) and (key not in listed or n >= stands_out)
+    }
 
 
 def second_share(columns: int) -> Fraction:
@@ -98,8 +153,9 @@ def is_looked_at(found: FoundColumn) -> bool:
 
 
 def with_rare(found: FoundColumn, more: dict[str, int], enough: float) -> FoundColumn:
-    values = {float(key[1:]): n for key, n in more.items() if key[0] == "v"}
-    texts = {key[1:]: n for key, n in more.items() if key[0] == "t"}
+    """The column with more keys, whose counts are in parts of WEIGHT."""
+    values = {float(key[1:]): n // WEIGHT for key, n in more.items() if key[0] == "v"}
+    texts = {key[1:]: n // WEIGHT for key, n in more.items() if key[0] == "t"}
     return replace(
         found,
         values=found.values | values,

@@ -44,7 +44,9 @@ class Mismatch(Exception):
 
 
 class Drawing:
-    """Noise made of one function, which gives what comes out of a call."""
+    """Noise made of one function, which gives what comes out of a call. The counts of keys that are listed
+    are a call of their own.
+    """
 
     def __init__(self, composition: Composition, draw: Callable[[Call], Any]) -> None:
         self.composition, self._draw = composition, draw
@@ -55,8 +57,13 @@ class Drawing:
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         return np.array(self._draw(Call("add", np.array(values), scale)))
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return dict(self._draw(Call("threshold", dict(counts), scale, threshold)))
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
+        told = self.add(np.array([counts[key] for key in listed]), scale=scale).tolist() if listed else []
+        others = {key: count for key, count in counts.items() if key not in listed}
+        kept = dict(self._draw(Call("threshold", others, scale, threshold)))
+        return kept | dict(zip(listed, told, strict=True))
 
 
 class Witness(Drawing):

@@ -76,11 +76,13 @@ class FixedNoise:
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         return int(np.argmax(np.asarray(scores, dtype=np.int64) + FIXED.draw(len(scores), scale)))
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        keys = sorted(counts)
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: tuple[str, ...] = ()
+    ) -> dict[str, int]:
+        keys, public = sorted(counts), set(listed)
         draws = FIXED.draw(len(keys), scale)
         noisy = {key: counts[key] + int(draw) for key, draw in zip(keys, draws, strict=True)}
-        return {key: count for key, count in noisy.items() if count >= threshold}
+        return {key: count for key, count in noisy.items() if key in public or count >= threshold}
 
     def spread(self, value: int, bound: float, *, shape: Any, scale: float) -> int:
         return value + int(FIXED.draw(1, bound * scale)[0])

@@ -18,12 +18,15 @@ from factored_mwem.privacy.noise import NoisyThreshold
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the adapter: its method, the private input as it came, the scale."""
+    """One call to the adapter: its method, the private input as it came, the scale; of a threshold also which
+    of its keys are listed, and so public.
+    """
 
     method: str
     values: object
     scale: float
     threshold: int | None = None
+    listed: tuple[str, ...] = ()
 
 
 class FakeNoise:
@@ -32,7 +35,8 @@ class FakeNoise:
     `winner`: int (index, modulo the number of candidates) or function(scores, scale) -> index. `offset`: int
     added to every cell, or function(values, scale) -> noisy values. `answers`: noisy answers to give in turn
     to `add`, whatever the values (the shape must fit); then `offset` takes over. `kept`: keys that pass
-    `threshold`, or function(counts, scale, threshold) -> dict; by default those that reach it.
+    `threshold`, or function(counts, scale, threshold) -> dict; by default those that reach it; and all that
+    are listed, as they are.
     """
 
     def __init__(
@@ -70,13 +74,16 @@ class FakeNoise:
         self.given.append(np.array(answer, dtype=np.int64))
         return self.given[-1].copy()
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        self.calls.append(Call("threshold", dict(counts), scale, threshold))
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
+        self.calls.append(Call("threshold", dict(counts), scale, threshold, tuple(listed)))
+        told = {key: counts[key] for key in listed}
         if callable(self.kept):
-            return self.kept(dict(counts), scale, threshold)
+            return told | self.kept(dict(counts), scale, threshold)
         if self.kept is not None:
-            return dict.fromkeys(self.kept, threshold)
-        return {key: count for key, count in counts.items() if count >= threshold}
+            return told | dict.fromkeys(self.kept, threshold)
+        return told | {key: count for key, count in counts.items() if count >= threshold}
 
     def begin(self, *, scale: float) -> NoisyThreshold:
         self.calls.append(Call("begin", None, scale))
@@ -109,8 +116,10 @@ class Between:
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         return self.real.add(values, scale=scale * self.factor)
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return self.real.threshold(counts, scale=scale * self.factor, threshold=threshold)
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
+        return self.real.threshold(counts, scale=scale * self.factor, threshold=threshold, listed=listed)
 
     def begin(self, *, scale: float) -> NoisyThreshold:
         return self.real.begin(scale=scale * self.factor)

@@ -17,9 +17,25 @@ from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.owner.verifier.tap import Call
 from factored_mwem.tables.inputs.source import Private
 
-DrawInput = np.ndarray | dict[str, int]
 FINEST = 2.0**-52
 """The library takes a tail from 1, so it states no delta below 2^-53."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Keys(Private):
+    """What a threshold is handed: `counts` of keys, of which those `listed` are public."""
+
+    counts: dict[str, int]
+    threshold: int
+    listed: tuple[str, ...] = ()
+
+    @property
+    def unlisted(self) -> dict[str, int]:
+        public = set(self.listed)
+        return {key: count for key, count in self.counts.items() if key not in public}
+
+
+DrawInput = np.ndarray | Keys
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -30,7 +46,6 @@ class ComparedDraw(Private):
     entry: Charge
     """What was charged for it."""
     scale: float
-    threshold: int
     input: DrawInput
     """What was handed over."""
     answer: Any
@@ -43,13 +58,14 @@ class ComparedDraw(Private):
         charged = {"charged scale": self.entry.scale, "charged delta": self.entry.delta}
         names = ("stage", "mechanism", "target", "sensitivity")
         request = {name: getattr(self.entry, name) for name in names}
-        own = {"scale": self.scale, "threshold": self.threshold, "length": self.size}
+        own = {"scale": self.scale, **self._own_facts()}
         return {"kind": self.method, **request, **charged, **own}
 
-    @property
-    def size(self) -> int:
-        """How many numbers were handed over; how many keys there are is private."""
-        return 0 if self.method == "threshold" else len(self.input)
+    def _own_facts(self) -> dict[str, Any]:
+        """How many numbers were handed over; how many keys there are is private, not which are listed."""
+        if isinstance(self.input, Keys):
+            return {"threshold": self.input.threshold, "list of public keys": self.input.listed}
+        return {"length": len(self.input)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +96,7 @@ def unfaithful(draw: ComparedDraw) -> list[str]:
     calls = draw.calls
     if any(call.returned is None for call in calls):
         return ["the sampler failed"]
-    if isinstance(draw.input, dict):
+    if isinstance(draw.input, Keys):
         return _unfaithful_keys(draw, draw.input)
     if draw.method == "select":
         if len(calls) != 1 or sorted(calls[0].received) != sorted(draw.input.tolist()):
@@ -94,22 +110,37 @@ def unfaithful(draw: ComparedDraw) -> list[str]:
     return [] if back == np.asarray(draw.answer).tolist() else ["the sampler's answer is not what came back"]
 
 
-def _unfaithful_keys(draw: ComparedDraw, counts: dict[str, int]) -> list[str]:
-    """The same of keys: the sampler may know them by other names, but each must stay one of its own."""
-    if len(draw.calls) != (1 if counts else 0):
-        return [f"the sampler was called {len(draw.calls)} times for one draw"]
-    received = draw.calls[0].received if counts else {}
+def _unfaithful_keys(draw: ComparedDraw, keys: Keys) -> list[str]:
+    """The same of keys: the sampler may know them by other names, but each must stay one of its own. Those
+    listed are noised like numbers, apart from the others, and all come back.
+    """
+    of_keys = [call for call in draw.calls if _is_of_keys(call)]
+    of_listed = [call for call in draw.calls if not _is_of_keys(call)]
+    if [n for call in of_listed for n in call.received] != [keys.counts.get(key) for key in keys.listed]:
+        return ["the sampler did not receive the counts of the listed keys"]
+    back = [n for call in of_listed for n in call.returned]
+    if back != [draw.answer.get(key) for key in keys.listed]:
+        return ["the sampler's counts of the listed keys are not those that came back"]
+    counts, public = keys.unlisted, set(keys.listed)
+    answer = {key: noisy for key, noisy in draw.answer.items() if key not in public}
+    if len(of_keys) != (1 if counts else 0):
+        return [f"the sampler was called {len(of_keys)} times for one draw"]
+    received = of_keys[0].received if counts else {}
     if len(received) != len(counts):
         return ["two keys became one on the way to the sampler"]
     if sorted(received.values()) != sorted(counts.values()):
         return ["the sampler did not receive the counts that were handed over"]
-    returned = draw.calls[0].returned if counts else {}
-    if not set(draw.answer) <= set(counts):
+    returned = of_keys[0].returned if counts else {}
+    if not set(answer) <= set(counts):
         return ["a key came back that was not handed over"]
     theirs = sorted((received[key], noisy) for key, noisy in returned.items())
-    if theirs != sorted((counts[key], noisy) for key, noisy in draw.answer.items()):
+    if theirs != sorted((counts[key], noisy) for key, noisy in answer.items()):
         return ["the sampler's counts are not those that came back"]
     return []
+
+
+def _is_of_keys(call: Call) -> bool:
+    return isinstance(call.received, dict)
 
 
 def differently_asked(base: ComparedDraw, near: ComparedDraw) -> str:
@@ -118,13 +149,14 @@ def differently_asked(base: ComparedDraw, near: ComparedDraw) -> str:
     for words, fact in base.facts.items():
         if fact != facts[words]:
             return words
-    samplers = {_sampler(draw, call) for draw in (base, near) for call in draw.calls}
-    return "sampler" if len(samplers) > 1 else ""
+    samplers = {(_is_of_keys(call), _sampler(draw, call)) for draw in (base, near) for call in draw.calls}
+    kinds = {of_keys for of_keys, _ in samplers}
+    return "sampler" if len(samplers) > len(kinds) else ""
 
 
 def _sampler(draw: ComparedDraw, call: Call) -> Any:
     """What tells one sampler from another: its loss at a distance of 1."""
-    if draw.method == "threshold":
+    if _is_of_keys(call):
         return call.loss((1, 1.0, 1.0))
     return call.loss(1.0 if _gaussian(draw) else 1)
 
@@ -136,7 +168,7 @@ def _gaussian(draw: ComparedDraw) -> bool:
 def losses(base: ComparedDraw, near: ComparedDraw) -> list[Finding]:
     """What the sampler's own map says of the distance that was seen, over what was charged."""
     stage, cost = stage_of(near.entry), near.entry.cost
-    if isinstance(base.input, dict) and isinstance(near.input, dict):
+    if isinstance(base.input, Keys) and isinstance(near.input, Keys):
         return _losses_of_keys(base, near, base.input, near.input)
     first, second = np.asarray(base.input, dtype=np.int64), np.asarray(near.input, dtype=np.int64)
     # As unsigned numbers the gaps are exact, whatever the signs.
@@ -154,24 +186,35 @@ def losses(base: ComparedDraw, near: ComparedDraw) -> list[Finding]:
     return [Finding(stage, loss / float(cost))]
 
 
-def _losses_of_keys(
-    base: ComparedDraw, near: ComparedDraw, first: dict[str, int], second: dict[str, int]
-) -> list[Finding]:
-    """For rho, all keys of either; for delta, those that only one has, at the scale and threshold used."""
-    stage, calls = stage_of(near.entry), [*near.calls, *base.calls]
-    gaps = [gap for key in {*first, *second} if (gap := abs(first.get(key, 0) - second.get(key, 0)))]
-    alone = [abs(first.get(key, 0) - second.get(key, 0)) for key in {*first} ^ {*second}]
-    if not gaps or not calls:
-        return [Finding(stage, 0.0)]
-    rho = calls[0].loss((len(gaps), math.sqrt(sum(gap * gap for gap in gaps)), float(max(gaps))))[0]
-    findings = [Finding(stage, float(rho) / float(near.entry.cost))]
-    if alone:
-        ours = threshold_delta(scale=near.scale, threshold=near.threshold, l0=len(alone), linf=max(alone))
+def _losses_of_keys(base: ComparedDraw, near: ComparedDraw, first: Keys, second: Keys) -> list[Finding]:
+    """For rho, all keys of either, those listed among them: what they lose adds up; for delta, those not
+    listed that only one has, at the scale and threshold used.
+    """
+    stage, told = stage_of(near.entry), [call for call in near.calls if not _is_of_keys(call)]
+    rho, at = 0.0, 0
+    for call in told:
+        some = second.listed[at : at + len(call.received)]
+        at += len(some)
+        moved = math.dist([first.counts[key] for key in some], [second.counts[key] for key in some])
+        rho += float(call.loss(moved)) if moved else 0.0
+    ours, theirs = first.unlisted, second.unlisted
+    calls = [call for call in [*near.calls, *base.calls] if _is_of_keys(call)]
+    gaps = [gap for key in {*ours, *theirs} if (gap := abs(ours.get(key, 0) - theirs.get(key, 0)))]
+    alone = [abs(ours.get(key, 0) - theirs.get(key, 0)) for key in {*ours} ^ {*theirs}]
+    if gaps and calls:
+        distance = math.sqrt(sum(gap * gap for gap in gaps))
+        rho += float(calls[0].loss((len(gaps), distance, float(max(gaps))))[0])
+    findings = [Finding(stage, rho / float(near.entry.cost))]
+    if alone and calls:
+        most = float(max(alone))
+        expected = threshold_delta(
+            scale=near.scale, threshold=second.threshold, l0=len(alone), linf=max(alone)
+        )
         # The library knows the threshold that the sampler really has; its delta may be too small, ours is of
         # what it was asked for.
-        theirs = calls[0].loss((len(alone), math.sqrt(sum(gap * gap for gap in alone)), float(max(alone))))[1]
+        own = calls[0].loss((len(alone), math.sqrt(sum(gap * gap for gap in alone)), most))[1]
         charged = float(near.entry.delta)
-        stated = float(theirs) if theirs > FINEST else 0.0
-        ratio = max(ours, stated) / charged if charged else math.inf
+        stated = float(own) if own > FINEST else 0.0
+        ratio = max(expected, stated) / charged if charged else math.inf
         findings.append(Finding(f"{stage}: delta", ratio))
     return findings

@@ -19,6 +19,7 @@ from factored_mwem.owner.verifier.comparison import (
     ComparedDraw,
     DrawInput,
     Finding,
+    Keys,
     differently_asked,
     losses,
     stage_of,
@@ -56,13 +57,14 @@ class Recorder:
         noisy: np.ndarray = self._draw("add", values.copy(), scale, draw)
         return noisy.copy()
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        draw = partial(self._noise.threshold, counts, scale=scale, threshold=threshold)
-        return dict(self._draw("threshold", dict(counts), scale, draw, threshold))
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
+        draw = partial(self._noise.threshold, counts, scale=scale, threshold=threshold, listed=listed)
+        keys = Keys(dict(counts), threshold, tuple(listed))
+        return dict(self._draw("threshold", keys, scale, draw))
 
-    def _draw(
-        self, method: str, values: DrawInput, scale: float, draw: Callable[[], Any], threshold: int = 0
-    ) -> Any:
+    def _draw(self, method: str, values: DrawInput, scale: float, draw: Callable[[], Any]) -> Any:
         charges = self._accountant.entries
         if not charges:
             self._part("noise", "noise was drawn before anything was charged")
@@ -73,7 +75,7 @@ class Recorder:
         self._charges = len(charges)
         self._look_past(stage)
         answer = draw()
-        compared = ComparedDraw(method, entry, scale, threshold, values, answer, self._tap.take())
+        compared = ComparedDraw(method, entry, scale, values, answer, self._tap.take())
         self.draws.append(compared)
         self.findings += [Finding(stage, math.inf, wrong) for wrong in unfaithful(compared)]
         if self._base is None:

@@ -16,6 +16,7 @@ from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
+    ListFacts,
     Manifest,
     MeasuredMarginal,
     MeasuredQuestion,
@@ -89,7 +90,10 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
 def _attribute(a: Attribute, plan: Plan) -> AttributeFacts:
     fate = plan.learning.fates[a.name]._asdict() if plan.learning is not None else {}
     domain = "learnt" if a.learnt else "declared"
-    return AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain=domain, **fate)
+    of = plan.learning.lists.get(a.name) if plan.learning is not None else None
+    known = ListFacts(name=of.name, version=of.version, sha256=of.sha256) if of is not None else None
+    own = {"name": a.name, "type": a.type, "codes": a.size, "nullable": a.nullable, "domain": domain}
+    return AttributeFacts(**own, public_list=known, **fate)
 
 
 def _measured(m: Measurement, names: Sequence[str]) -> MeasuredMarginal:
@@ -152,7 +156,9 @@ def _losses(plan: Plan) -> Iterator[str]:
         elif max(fate.other, fate.clipped) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:
-                what = f"became {attribute.other!r} ({few[attribute.name]} cannot be told from noise)"
+                what = (
+                    f"became {attribute.other!r} ({few[attribute.name]} cannot be told from noise for sure)"
+                )
             share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
 
@@ -165,7 +171,7 @@ def _few(enough: float, policy: Policy) -> str:
 def _unseen(few: str) -> str:
     """What is known of a column of which hardly any value was found."""
     return (
-        f"{few} cannot be told from noise, and it has hardly any others (an identifier, free text, "
+        f"{few} cannot be told from noise for sure, and it has hardly any others (an identifier, free text, "
         "or a category of many values)"
     )
 

@@ -24,6 +24,16 @@ class Stage(Part):
     delta: float
 
 
+class ListFacts(Part):
+    """A public list whose values were looked for in a column: its name, of which version of what, and the
+    SHA-256 of its values, a line each.
+    """
+
+    name: str
+    version: str
+    sha256: str
+
+
 class AttributeFacts(Part):
     """What the release assumed of a column. `domain` says whether a person declared it or the budget paid for
     it.
@@ -42,6 +52,7 @@ class AttributeFacts(Part):
     """made `other`, or the most frequent value if there is none,"""
     missing: float | None = None
     """and missing."""
+    public_list: ListFacts | None = None
 
 
 class MeasuredMarginal(Part):

@@ -22,16 +22,17 @@ from factored_mwem.tables.inputs.table import Table
 
 WEIGHT = 2**10
 """What a row has to give, in whole parts, so that sums are exact."""
-CLAIM, LEAST_CLAIM = 4, 1
-"""What a column claims of it: its squares are shared in proportion. Least where no value at all was found, as
-in an identifier: in every row it would take half of what is meant for a rare category.
+CLAIM, LEAST_CLAIM = 16, 1
+"""What a column claims of it: its squares are shared in proportion. Least where most rows hold none of the
+values that were found, as in an identifier: in nearly every row it would take half of what is meant for a
+rare category.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What of a column was found before: public. `kinds`, `unit`, `scale`: what counts as a number or moment,
-    and how it is read; a value of another kind is a text.
+    and how it is read; a value of another kind is a text. `claim`: CLAIM or LEAST_CLAIM.
     """
 
     kinds: tuple[str, ...]
@@ -39,10 +40,7 @@ class Known:
     scale: float
     values: frozenset[float] = field(default_factory=frozenset)
     texts: frozenset[str] = field(default_factory=frozenset)
-
-    @property
-    def claim(self) -> int:
-        return CLAIM if self.values or self.texts else LEAST_CLAIM
+    claim: int = CLAIM
 
     def unknown(self, column: ColumnProfile) -> np.ndarray:
         """bool[value]: those whose number, moment or text is not known; a null has none."""

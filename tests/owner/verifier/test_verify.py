@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +169,7 @@ def test_a_chunked_draw_costs_what_its_chunks_cost(composition: Composition, mec
     with tapped() as tap:
         for given in (values, near):
             answer = noise.add(given, scale=3.0)
-            draws.append(ComparedDraw("add", charge, 3.0, 0, given, answer, tap.take()))
+            draws.append(ComparedDraw("add", charge, 3.0, given, answer, tap.take()))
     assert [unfaithful(draw) for draw in draws] == [[], []]
     assert losses(*draws)[0].ratio == pytest.approx(1.0, rel=1e-9)
 
@@ -193,9 +193,15 @@ class Lying:
         found = self._noise.add(values[::-1] if self._how == "turned round" else values, scale=scale)
         return found + (self._how == "shifted")
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
         given = {key: n + (self._how == "counts shifted") for key, n in counts.items()}
-        found = self._noise.threshold(given, scale=scale, threshold=threshold)
+        if self._how == "listed twice":  # the threshold's sampler gets them, too
+            self._noise.threshold(given, scale=scale, threshold=threshold)
+        found = self._noise.threshold(given, scale=scale, threshold=threshold, listed=listed)
+        if self._how == "a listed key less":
+            return {key: n for key, n in found.items() if key != listed[0]}
         if self._how == "keys swapped":
             return dict(zip(found, reversed(found.values()), strict=True))
         return {**found, "new": 1} if self._how == "a key more" else found
@@ -204,6 +210,9 @@ class Lying:
 ADD: Callable[[Any], Any] = lambda noise: noise.add(np.array([1, 200, 3]), scale=1.0)  # noqa: E731
 SELECT: Callable[[Any], Any] = lambda noise: noise.select(np.array([1, 200, 3]), scale=1.0)  # noqa: E731
 KEYS: Callable[[Any], Any] = lambda noise: noise.threshold({"a": 100, "b": 200}, scale=1.0, threshold=50)  # noqa: E731
+LISTED: Callable[[Any], Any] = lambda noise: noise.threshold(  # noqa: E731
+    {"a": 100, "b": 200, "c": 0}, scale=1.0, threshold=50, listed=["c", "b"]
+)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +227,10 @@ KEYS: Callable[[Any], Any] = lambda noise: noise.threshold({"a": 100, "b": 200},
         ("counts shifted", KEYS, "did not receive"),
         ("keys swapped", KEYS, "not those that came back"),
         ("a key more", KEYS, "not handed over"),
+        ("honest", LISTED, None),
+        ("counts shifted", LISTED, "counts of the listed keys"),
+        ("a listed key less", LISTED, "not those that came back"),
+        ("listed twice", LISTED, "called 2 times"),
     ],
 )
 def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wrong: str | None) -> None:
