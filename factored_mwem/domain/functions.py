@@ -1,0 +1,116 @@
+"""Functions: what one column may be of another, row by row: the same, a part of its time, or a part of its
+digits. Of public facts alone, on whole units: days, microseconds since 1970, or the numbers themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import STEPS
+
+EQUAL = "equal"
+"""The function of a copy, of whatever type."""
+MICROS_A_DAY = STEPS["day"]
+MOST_POINTS = 2**12
+"""Values of a code that are looked at; of more, a sample."""
+
+
+class Function(NamedTuple):
+    """`value(units)`: int64 of int64. `of`: the types it is a function of; `needs`: for times, what they must
+    be finer than; `least`, `most`: the ends of its values, None where they are the source's affair.
+    """
+
+    of: tuple[str, ...]
+    value: Callable[[np.ndarray], np.ndarray]
+    needs: str | None = None
+    least: int | None = None
+    most: int | None = None
+
+
+def _days(micros: np.ndarray) -> np.ndarray:
+    return (micros // MICROS_A_DAY).astype("datetime64[D]")
+
+
+def _year(micros: np.ndarray) -> np.ndarray:
+    return _days(micros).astype("datetime64[Y]").astype(np.int64) + 1970
+
+
+def _month(micros: np.ndarray) -> np.ndarray:
+    return _days(micros).astype("datetime64[M]").astype(np.int64) % 12 + 1
+
+
+def _day(micros: np.ndarray) -> np.ndarray:
+    days = _days(micros)
+    return (days - days.astype("datetime64[M]")).astype(np.int64) + 1
+
+
+def _yearday(micros: np.ndarray) -> np.ndarray:
+    days = _days(micros)
+    return (days - days.astype("datetime64[Y]")).astype(np.int64) + 1
+
+
+def _weekday(micros: np.ndarray) -> np.ndarray:
+    return (micros // MICROS_A_DAY + 3) % 7
+
+
+_TIMES, _WHOLE = ("date", "datetime"), ("integer",)
+FUNCTIONS: dict[str, Function] = {
+    "year": Function(_TIMES, _year),
+    "quarter": Function(_TIMES, lambda t: (_month(t) + 2) // 3, None, 1, 4),
+    "month": Function(_TIMES, _month, None, 1, 12),
+    "day": Function(_TIMES, _day, None, 1, 31),
+    "yearday": Function(_TIMES, _yearday, None, 1, 366),
+    "weekday": Function(_TIMES, lambda t: _weekday(t) + 1, None, 1, 7),
+    "weekday from 0": Function(_TIMES, _weekday, None, 0, 6),
+    "hour": Function(("datetime",), lambda t: t // STEPS["hour"] % 24, "day", 0, 23),
+    "minute": Function(("datetime",), lambda t: t // STEPS["minute"] % 60, "hour", 0, 59),
+    "tens": Function(_WHOLE, lambda x: x // 10),
+    "hundreds": Function(_WHOLE, lambda x: x // 100),
+    "thousands": Function(_WHOLE, lambda x: x // 1000),
+    "below hundred": Function(_WHOLE, lambda x: x % 100, None, 0, 99),
+}
+"""Weeks begin on Monday. Of a number below zero the digits are those of the whole number below."""
+
+
+def applied(name: str, kind: str, units: np.ndarray) -> np.ndarray:
+    """int64: the function of units of a type: days of dates, microseconds of times, whole numbers."""
+    whole = units.astype(np.int64)
+    return FUNCTIONS[name].value(whole * MICROS_A_DAY if kind == "date" else whole)
+
+
+def points_of(attribute: Attribute, rng: np.random.Generator | None = None) -> list[np.ndarray]:
+    """int64[point] for each code: the units that its values come out as, up to MOST_POINTS of them, none of a
+    null. Of more a sample, always the same one where no `rng` is given.
+
+    They are those that decode.py draws from: multiples of the resolution, or of what numbers are rounded to,
+    that are no special value; where there is none, the begin of the bin, or any value in it.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    size = attribute.size
+    points = [np.zeros(0, dtype=np.int64)] * size
+    if attribute.categorical:
+        points[: len(attribute.values)] = [units[None] for units in attribute.units.astype(np.int64)]
+        return points
+    for code, unit in zip(attribute.special_codes.tolist(), attribute.specials, strict=True):
+        points[code] = np.array([unit], dtype=np.int64)
+    step = attribute.multiple_of or STEPS.get(attribute.resolution or "", 1)
+    cuts = attribute.cuts.tolist()
+    for code, low, high in zip(attribute.bin_codes.tolist(), cuts[:-1], cuts[1:], strict=True):
+        points[code] = _inside(low, high, step, attribute.specials, rng)
+        if not len(points[code]) and attribute.multiple_of:
+            points[code] = _inside(low, high, 1, attribute.specials, rng)
+        if not len(points[code]):
+            points[code] = np.array([low], dtype=np.int64)
+    return points
+
+
+def _inside(low: int, high: int, step: int, specials: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The multiples of a step in a bin that are no special value."""
+    first, room = -(-low // step), -(-high // step) - -(-low // step)
+    ranks = np.arange(max(room, 0)) if room <= MOST_POINTS else np.unique(rng.integers(0, room, MOST_POINTS))
+    units = (first + ranks.astype(np.int64)) * step
+    return units[~np.isin(units, specials)]
