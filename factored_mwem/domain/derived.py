@@ -12,7 +12,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import code_of, holds, intervals, placed, spelt
-from factored_mwem.domain.functions import EQUAL, FUNCTIONS, applied, points_of
+from factored_mwem.domain.functions import EQUAL, FUNCTIONS, applied, has_values, points_of
 from factored_mwem.domain.rules import Computed, Derivation, Exclusion, Implication, Order, Rule, Sum
 from factored_mwem.errors import InputError
 
@@ -86,18 +86,9 @@ def check_computed(rule: Computed, attribute: Attribute, source: Attribute) -> N
         raise ValueError(f"{attribute.name!r} is no column of whole numbers alone, as {rule.as_} is")
     if attribute.nullable != source.nullable:
         raise ValueError(f"{attribute.name!r} and {source.name!r} are null together, or never")
-    values = np.unique(np.concatenate([applied(rule.as_, source.type, p) for p in points_of(source)]))
-    missing = values[~_holds_values(attribute, values)]
-    if len(missing):
-        raise ValueError(f"{attribute.name!r} has no value {missing[0]}: widen it, which costs nothing")
-
-
-def _holds_values(attribute: Attribute, values: np.ndarray) -> np.ndarray:
-    """bool[value]: which whole numbers the attribute has."""
-    if attribute.categorical:
-        return np.isin(values, attribute.units)
-    inside = (attribute.cuts[0] <= values) & (values < attribute.cuts[-1])
-    return inside | np.isin(values, attribute.specials)
+    values = np.concatenate([applied(rule.as_, source.type, points) for points in points_of(source)])
+    if not has_values(attribute, values).any():
+        raise ValueError(f"{attribute.name!r} has no value that is {rule.as_} of {source.name!r}")
 
 
 def check_sum(rule: Sum, attribute: Attribute, parts: Sequence[Attribute]) -> None:

@@ -82,6 +82,14 @@ def applied(name: str, kind: str, units: np.ndarray) -> np.ndarray:
     return FUNCTIONS[name].value(whole * MICROS_A_DAY if kind == "date" else whole)
 
 
+def has_values(attribute: Attribute, values: np.ndarray) -> np.ndarray:
+    """bool[value]: which whole numbers the attribute has."""
+    if attribute.categorical:
+        return np.isin(values, attribute.units)
+    inside = (attribute.cuts[0] <= values) & (values < attribute.cuts[-1])
+    return inside | np.isin(values, attribute.specials)
+
+
 def points_of(attribute: Attribute, rng: np.random.Generator | None = None) -> list[np.ndarray]:
     """int64[point] for each code: the units that its values come out as, up to MOST_POINTS of them, none of a
     null. Of more a sample, always the same one where no `rng` is given.

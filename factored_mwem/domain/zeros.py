@@ -15,7 +15,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.conditions import code_of, holds, intervals, placed
-from factored_mwem.domain.functions import EQUAL, applied, points_of
+from factored_mwem.domain.functions import EQUAL, applied, has_values, points_of
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.domain.rules import Computed, Exclusion, Implication, Order, Rule
 
@@ -142,7 +142,8 @@ def _tied(rule: Computed, attributes: Mapping[str, Attribute], index: Mapping[st
     forbidden = np.ones((source.size, target.size), dtype=bool)
     for code, points in enumerate(points_of(source)):
         values = np.unique(applied(rule.as_, source.type, points))
-        forbidden[code, [code_of(target, value) for value in values.tolist()]] = False
+        listed = values[has_values(target, values)].tolist()
+        forbidden[code, [code_of(target, value) for value in listed]] = False
     if source.nullable and target.nullable:
         forbidden[-1, -1] = False
     if forbidden.any():

@@ -6,34 +6,39 @@ vector says how many rows break each. Those that hardly any row breaks become ru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.conditions import intervals, placed
-from factored_mwem.domain.functions import EQUAL, FUNCTIONS, applied, points_of
+from factored_mwem.domain.functions import EQUAL, applied, points_of
+from factored_mwem.domain.grids import level
 from factored_mwem.domain.rules import Computed, Rule, Sum
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import hypotheses_of, values_of
 from factored_mwem.mechanisms.prune import Pruned
+from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.functions import PrivateBroken
-from factored_mwem.privacy.session import Session, noise_for
+from factored_mwem.privacy.rows import Sealed, SealedQuery
+from factored_mwem.privacy.session import Measurement, Session, noise_for
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.broken import SUM, Hypothesis
 
+T = TypeVar("T")
 SHARE = Fraction(1, 100)
 """Of the whole budget, for all hypotheses together."""
-FINEST = 1 / 200
-"""The noise may be this share of the rows at most: so many hypotheses are asked for as allow it, likeliest
-first; where a single one is too many, nothing is asked.
+COARSE, FINE = 1 / 40, 1 / 100
+"""The noise may be this share of the rows at most, in a first look at all and in a second at those left: so
+many hypotheses are asked about as allow it, likeliest first; where a single one is too many, none is.
 """
 DIRT = 1 / 1000
 """A rule that so few rows break is taken to hold: they come out as it says."""
-SURE = 2.0
+SURE = 2.5
 """So is one whose number is within so many standard deviations of the noise from none."""
 STAKE = 20
 """At least so many times that must be the rows that do not hold the column's most frequent value: where a
@@ -80,43 +85,51 @@ def relations_in(
         if tied or each.function in (EQUAL, SUM)
     ]
     by_name = {first.found.column.name: first for first in firsts}
-    cost = session.accountant.budget.amount * SHARE
-    guesses = [
-        each
-        for each in guesses
-        if at_stake(by_name[each.target], rows) >= STAKE * DIRT * rows
-        and (each.function != SUM or _sum_of(each.rule, by_name) is not None)
-    ]
-    guesses, noise = affordable(session, cost, guesses, rows)
-    guesses = [each for each in guesses if at_stake(by_name[each.target], rows) >= STAKE * bound(noise, rows)]
-    if not guesses:
-        return []
-    names = dict.fromkeys(name for each in guesses for name in each.columns)
-    known = {name: by_name[name].found.known for name in names}
-    sealed = PrivateBroken.of(table, known, guesses)
-    taken = session.measure(sealed, None, cost=cost, stage="discover")
-    kept = [
-        (each, n)
-        for each, n in zip(guesses, taken.noisy.tolist(), strict=True)
-        if n <= bound(taken.stddev, rows)
-    ]
-    return [Relation(each.rule, n, taken.stddev) for each, n in _compatible(kept)]
+    guesses = [each for each in guesses if each.function != SUM or _sum_of(each.rule, by_name) is not None]
+
+    def seal(asked: Sequence[Hypothesis]) -> PrivateBroken:
+        names = dict.fromkeys(name for each in asked for name in each.columns)
+        return PrivateBroken.of(table, {name: by_name[name].found.known for name in names}, asked)
+
+    def stake(each: Hypothesis) -> float:
+        return at_stake(by_name[each.target], rows)
+
+    kept = sifted(session, session.accountant.budget.amount * SHARE, guesses, seal, rows, stake)
+    return [Relation(each.rule, n, stddev) for each, n, stddev in _compatible(kept)]
 
 
-def affordable(session: Session, cost: Fraction, listed: list, rows: float) -> tuple[list, float]:
-    """(the first of `listed` for which the noise is small enough, that noise); a number each, of which a
-    person moves each by at most her weight.
+def sifted(
+    session: Session,
+    cost: Fraction,
+    listed: Sequence[T],
+    seal: Callable[[Sequence[T]], Sealed],
+    rows: float,
+    stake: Callable[[T], float],
+) -> list[tuple[T, int, float]]:
+    """Those of `listed` that hardly any row breaks, by two looks at half of the `cost` each: a coarse one at as
+    many as can be asked about, and a finer one at those of which few rows may be broken. Each comes with its
+    second noisy number and the noise of that. `seal` gives one number for each, which a person moves by at
+    most her weight; `stake`: the noisy number of rows that could break it. Public, but for what is sealed.
     """
-    most = session.unit.linf_of_marginal
 
     def noise(count: int) -> float:
-        per = count * (most**2 if session.composition.name == "ZCDP" else most)
-        return noise_for(cost, per, session.composition).stddev
+        query = SealedQuery.each((), (), session.unit.linf_of_marginal, count)
+        return noise_for(cost / 2, query.sensitivity(session.composition), session.composition).stddev
 
-    while listed and noise(len(listed)) > FINEST * rows:
-        fewer = int(len(listed) * min((FINEST * rows / noise(len(listed))) ** 2, 1.0))
-        listed = listed[: min(fewer, len(listed) - 1)]
-    return listed, noise(len(listed)) if listed else 0.0
+    left = [(each, 0) for each in listed if stake(each) >= STAKE * bound(noise(1), rows)]
+    for most in (COARSE, FINE):
+        while left and noise(len(left)) > most * rows:
+            left.pop()
+        if most == FINE and left:
+            sure = bound(noise(len(left)), rows)
+            left = [(each, 0) for each, _ in left if stake(each) >= STAKE * sure]
+        if not left:
+            return []
+        asked = [each for each, _ in left]
+        taken = session.measure(seal(asked), None, cost=cost / 2, stage="discover")
+        pairs = zip(asked, taken.noisy.tolist(), strict=True)
+        left = [(each, n) for each, n in pairs if n <= bound(taken.stddev, rows)]
+    return [(each, n, taken.stddev) for each, n in left]
 
 
 def bound(noise: float, rows: float) -> float:
@@ -131,14 +144,14 @@ def at_stake(first: First, rows: float) -> float:
     return rows - max([*counts, rows - found.present])
 
 
-def _compatible(kept: Sequence[tuple[Hypothesis, int]]) -> list[tuple[Hypothesis, int]]:
+def _compatible(kept: Sequence[tuple[Hypothesis, int, float]]) -> list[tuple[Hypothesis, int, float]]:
     """Those of which none computes what another computes or computes from, the likeliest first."""
-    chosen: list[tuple[Hypothesis, int]] = []
+    chosen: list[tuple[Hypothesis, int, float]] = []
     targets, sources = set[str](), set[str]()
-    for each, n in kept:
+    for each, n, stddev in kept:
         if each.target in targets | sources or targets & set(each.sources):
             continue
-        chosen.append((each, n))
+        chosen.append((each, n, stddev))
         targets.add(each.target)
         sources |= set(each.sources)
     return chosen
@@ -182,28 +195,28 @@ def to_measure(firsts: Sequence[First], relations: Sequence[Relation]) -> list[F
     return left
 
 
-def _listed(found, values: Sequence[int], source: Attribute) -> Attribute:
+def _listed(found: FoundColumn, values: Sequence[int], source: Attribute) -> Attribute:
     facts = facts_of(found, required=not source.nullable)
     listed = {"categories": list(values), "categoriesOrdered": True}
     return Attribute.model_validate({**facts, "decimals": None, **listed})
 
 
-def tied_pruned(tie: Computed, first: First, source: Attribute, noisy: np.ndarray) -> Pruned:
-    """The attribute of a tied column once that of its source is settled: with the values that the function
-    has there, and null where that may be. `noisy: int64[code]` of the first.
+def tied_pruned(tie: Computed, first: First, source: Attribute, seen: Measurement) -> Pruned:
+    """The attribute of a tied column once that of its source is settled: with the values that stand out from
+    the noise, of those that the function has there, and null where that may be. `seen`: the first's marginal.
     """
-    before, function = first.attribute, FUNCTIONS[tie.as_]
-    values: Sequence[int] = before.values  # type: ignore[assignment]
-    if function.least is None:
-        there = np.concatenate([applied(tie.as_, source.type, points) for points in points_of(source)])
-        values = range(int(there.min()), int(there.max()) + 1)
-    attribute = _listed(first.found, list(values), source)
-    listed = np.array(before.values)
-    codes = np.clip(listed - values[0], 0, len(values) - 1)
-    kept = (listed >= values[0]) & (listed <= values[-1])
+    before, noisy = first.attribute, seen.noisy
+    values = np.array(before.values)
+    there = np.concatenate([applied(tie.as_, source.type, points) for points in points_of(source)])
+    clear = np.isin(values, there) & (noisy[: len(values)] > level(len(values)) * seen.stddev)
+    if not clear.any():
+        clear = np.isin(values, there)
+    left = values[clear]
+    attribute = _listed(first.found, left.tolist(), source)
+    codes, kept = np.argmin(np.abs(values[:, None] - left[None, :]), axis=1), clear
     if before.nullable:
-        most = int(codes[np.argmax(np.where(kept, noisy[: len(listed)], -1))])
-        codes = np.append(codes, len(values) if attribute.nullable else most)
+        most = int(np.argmax(noisy[: len(values)][clear]))
+        codes = np.append(codes, len(left) if attribute.nullable else most)
         kept = np.append(kept, attribute.nullable)
     counts = np.zeros(attribute.size, dtype=np.int64)
     counts[codes[kept]] = noisy[kept]

@@ -126,7 +126,7 @@ def _parts(
                 listed = values_of(name, firsts[s])
                 if firsts[t].attribute.sentinels or not 1 < len(listed) <= MOST_LISTED:
                     continue
-                if _reaches(own, *_ends(name, source, of)):
+                if _reaches(own, *_ends(name, source, of)) and _maps(name, source, target, own):
                     yield Hypothesis(name, target.column.name, (source.column.name,))
 
 
@@ -152,6 +152,15 @@ def _reaches(own: Seen, least: int, most: int) -> bool:
     middle = (least + most) / 2
     inside = (own.lows >= least).all() and (own.lows <= most).all()
     return bool(inside and own.lows.min() <= middle <= own.highs.max())
+
+
+def _maps(name: str, source: FoundColumn, target: FoundColumn, own: Seen) -> bool:
+    """Whether the function of each value that is clearly popular is seen in the target."""
+    clear = target.threshold + CLEAR * (source.stddev**2 + target.stddev**2) ** 0.5
+    units = [unit for unit, n in source.values.items() if n > clear and unit not in source.rare]
+    values = applied(name, source.type, np.array(units, dtype=np.int64))
+    inside = (own.lows <= values[:, None]) & (values[:, None] <= own.highs)
+    return bool(inside.any(axis=1).all())
 
 
 def values_of(name: str, first: First) -> range:

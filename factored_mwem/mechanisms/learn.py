@@ -147,7 +147,7 @@ def _settled(
             settled[one.attribute.name] = prune_domain(one, seen.noisy, seen.stddev)
     for one, seen in zip(firsts, taken, strict=False):
         if tie := ties.get(one.attribute.name):
-            settled[tie.compute] = tied_pruned(tie, one, settled[tie.of].attribute, seen.noisy)
+            settled[tie.compute] = tied_pruned(tie, one, settled[tie.of].attribute, seen)
     listed = [settled[one.attribute.name] for one in firsts]
     more = zip(known, taken[len(firsts) :], strict=True)
     return [*listed, *(Pruned.whole(attribute, seen.noisy) for attribute, seen in more)]

@@ -6,23 +6,16 @@ noisy marginal of the two makes it, and the second column is not modelled any mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.rules import Derivation, Sum
-from factored_mwem.mechanisms.functions import (
-    SHARE,
-    STAKE,
-    SURE,
-    Relation,
-    affordable,
-    bound,
-    wanted,
-)
+from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, sifted, wanted
 from factored_mwem.privacy.functions import Pair, PrivateUndetermined
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
@@ -48,29 +41,17 @@ def with_maps(learning: Learning, policy: Policy, rows: float) -> Learning:
     """The same with the columns that follow from others by a table. Cost: up to `maps_share` of the budget,
     nothing where no pair may be one. `rows`: noisy, of the table.
     """
-    from dataclasses import replace
-
     domain, session = learning.domain, learning.session
     if not wanted(policy):
         return learning
     budget, counts = session.accountant.budget.amount, _shares_of(learning, rows)
-    pairs = [
-        pair
-        for pair in _pairs(domain, counts, learning)
-        if _stake(counts[pair[1]], rows) >= STAKE * bound(0, rows)
-    ]
-    pairs, noise = affordable(session, budget * SHARE, _small(domain.modelled.shape, pairs), rows)
-    pairs = [(a, b) for a, b in pairs if _stake(counts[b], rows) >= STAKE * bound(noise, rows)]
-    if not pairs:
-        return learning
-    sealed = PrivateUndetermined.of(session.rows, pairs)
-    taken = session.measure(sealed, None, cost=budget * SHARE, stage="discover")
-    kept = [
-        _Kept(pair, n, taken.stddev)
-        for pair, n in zip(pairs, taken.noisy.tolist(), strict=True)
-        if n <= bound(taken.stddev, rows)
-    ]
-    kept = _compatible(kept, domain.modelled.shape)
+    pairs = _small(domain.modelled.shape, _pairs(domain, counts, learning))
+
+    def seal(asked: Sequence[Pair]) -> PrivateUndetermined:
+        return PrivateUndetermined.of(session.rows, asked)
+
+    sure = sifted(session, budget * SHARE, pairs, seal, rows, lambda pair: rows - counts[pair[1]].max())
+    kept = _compatible(sure, domain.modelled.shape)
     if not kept:
         return learning
     more = [_relation(domain.modelled, each, session, budget * TABLES / len(kept)) for each in kept]
@@ -88,22 +69,14 @@ def with_maps(learning: Learning, policy: Policy, rows: float) -> Learning:
     )
 
 
-class _Kept(NamedTuple):
-    """A pair of which the second follows from the first, but for a noisy number of rows."""
-
-    pair: Pair
-    broken: int
-    stddev: float
+_Kept = tuple[Pair, int, float]
+"""A pair of which the second follows from the first, but for a noisy number of rows, and the noise of that."""
 
 
 def _shares_of(learning: Learning, rows: float) -> list[np.ndarray]:
     """float64[code] of each modelled attribute: noisy counts, none below 0, that add up to `rows`."""
     counts = [np.maximum(m.noisy, 0).astype(np.float64) for m in learning.measured]
     return [own * (rows / max(own.sum(), 1.0)) for own in counts]
-
-
-def _stake(counts: np.ndarray, rows: float) -> float:
-    return rows - float(counts.max())
 
 
 def exact(attribute: Attribute) -> bool:
@@ -126,14 +99,13 @@ def _pairs(domain: Domain, counts: Sequence[np.ndarray], learning: Learning) -> 
     able = [a for a, attribute in enumerate(modelled) if exact(attribute)]
     stddev = [m.stddev for m in learning.measured]
     entropies = {a: _entropy(counts[a]) for a in able}
-    pairs = [
+    return [
         (a, b)
         for b in sorted(able, key=lambda b: -entropies[b])
         if not {modelled.names[b]} & (tied | parts)
         for a in able
         if a != b and _coarser(counts[a], counts[b], SURE * (stddev[a] + stddev[b]))
     ]
-    return pairs
 
 
 def _entropy(counts: np.ndarray) -> float:
@@ -158,8 +130,8 @@ def _compatible(kept: Sequence[_Kept], shape: Sequence[int]) -> list[_Kept]:
     """Each column from one other at most, which follows from none; from finer ones, and then earlier ones."""
     chosen: list[_Kept] = []
     targets, sources = set[int](), set[int]()
-    for each in sorted(kept, key=lambda each: (-shape[each.pair[0]], each.pair)):
-        a, b = each.pair
+    for each in sorted(kept, key=lambda each: (-shape[each[0][0]], each[0])):
+        a, b = each[0]
         if b in targets | sources or a in targets:
             continue
         chosen.append(each)
@@ -170,7 +142,7 @@ def _compatible(kept: Sequence[_Kept], shape: Sequence[int]) -> list[_Kept]:
 
 def _relation(domain: Domain, kept: _Kept, session: Session, cost: Fraction) -> Relation:
     """The table of a pair, made of its marginal: of each code of the first the most frequent of the second."""
-    a, b = kept.pair
+    (a, b), broken, stddev = kept
     first, second = min(a, b), max(a, b)
     taken = session.measure(session.rows, (first, second), cost=cost, stage="discover")
     table = taken.noisy.reshape(domain.shape[first], domain.shape[second])
@@ -180,4 +152,4 @@ def _relation(domain: Domain, kept: _Kept, session: Session, cost: Fraction) -> 
         (value, labels_of(target)[code]) for value, code in zip(labels_of(source), most.tolist(), strict=True)
     ]
     given: Mapping[str, object] = {"derive": target.name, "from": source.name, "map": pairs}
-    return Relation(Derivation.model_validate(given), kept.broken, kept.stddev)
+    return Relation(Derivation.model_validate(given), broken, stddev)

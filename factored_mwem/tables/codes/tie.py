@@ -1,8 +1,9 @@
 """Tie: a column and its functions, made to agree in every row. Public: it reads no rows.
 
 A row has a code of the column, a bin of times say, and a code of each function, an hour of the day. Its value is
-one of the bin's that has these functions; where the bin has none, one that has the first of them, or any. The
-functions are then those of the value that the row really holds.
+one of the bin's that has these functions; where the bin has none, one that has the first of them, or any, and
+if no value of the bin has functions that are listed, one of a bin near by. The functions are then those of the
+value that the row really holds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.functions import applied, points_of
+from factored_mwem.domain.functions import applied, has_values, points_of
 from factored_mwem.domain.rules import Computed
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import column_of, from_units, typed
@@ -40,6 +41,7 @@ def tie(
     else:
         made[source] = column_of(attribute, drawn, units, null, kind)
     held = read_units(attribute, plain(made[source]))
+    codes[source] = encode(attribute, made[source])
     for rule in rules:
         target, values = domain[rule.compute], applied(rule.as_, attribute.type, held.filled(0))
         whole = from_units(target, values, np.ma.getmaskarray(held))
@@ -59,11 +61,14 @@ def _drawn(
     points, units = points_of(attribute, rng), np.zeros(len(drawn), dtype=np.int64)
     whole = np.concatenate(points)
     at = np.repeat(np.arange(len(points)), [len(own) for own in points])
+    values = [applied(rule.as_, attribute.type, whole) for rule in rules]
+    listed = np.all([has_values(*pair) for pair in zip(targets, values, strict=True)], axis=0)
+    whole, at = whole[listed], at[listed]
     of_points = [
-        encode(target, from_units(target, applied(rule.as_, attribute.type, whole))).astype(np.int64)
-        for rule, target in zip(rules, targets, strict=True)
+        encode(target, from_units(target, own[listed])).astype(np.int64)
+        for target, own in zip(targets, values, strict=True)
     ]
-    left = np.flatnonzero(np.isin(drawn, at))
+    left = np.flatnonzero(drawn != attribute.null_code) if attribute.nullable else np.arange(len(drawn))
     for used in range(len(rules), -1, -1):
         key, want = at, drawn[left]
         for target, own, code in zip(targets[:used], of_points, wanted, strict=False):
@@ -74,4 +79,5 @@ def _drawn(
         place = first[fits] + rng.integers(0, (last - first)[fits])
         units[left[fits]] = whole[order[place]]
         left = left[~fits]
+    units[left] = whole[np.minimum(np.searchsorted(at, drawn[left]), len(at) - 1)]
     return units
