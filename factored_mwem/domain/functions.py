@@ -16,7 +16,9 @@ EQUAL = "equal"
 """The function of a copy, of whatever type."""
 MICROS_A_DAY = STEPS["day"]
 MOST_POINTS = 2**12
-"""Values of a code that are looked at; of more, a sample."""
+"""Values of a code that are looked at; of more, some."""
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it, less their whole part, lie evenly between 0 and 1, however many there are."""
 
 
 class Function(NamedTuple):
@@ -90,35 +92,34 @@ def has_values(attribute: Attribute, values: np.ndarray) -> np.ndarray:
     return inside | np.isin(values, attribute.specials)
 
 
-def points_of(attribute: Attribute, rng: np.random.Generator | None = None) -> list[np.ndarray]:
+def points_of(attribute: Attribute, shift: float = 0.0) -> list[np.ndarray]:
     """int64[point] for each code: the units that its values come out as, up to MOST_POINTS of them, none of a
-    null. Of more a sample, always the same one where no `rng` is given.
+    null. Of more some that lie evenly and in no step with each other: for another `shift`, others.
 
     They are those that decode.py draws from: multiples of the resolution, or of what numbers are rounded to,
     that are no special value; where there is none, the begin of the bin, or any value in it.
     """
-    rng = np.random.default_rng(0) if rng is None else rng
-    size = attribute.size
-    points = [np.zeros(0, dtype=np.int64)] * size
+    points = [np.zeros(0, dtype=np.int64)] * attribute.size
     if attribute.categorical:
         points[: len(attribute.values)] = [units[None] for units in attribute.units.astype(np.int64)]
         return points
     for code, unit in zip(attribute.special_codes.tolist(), attribute.specials, strict=True):
         points[code] = np.array([unit], dtype=np.int64)
-    step = attribute.multiple_of or STEPS.get(attribute.resolution or "", 1)
-    cuts = attribute.cuts.tolist()
+    step, cuts = attribute.multiple_of or STEPS.get(attribute.resolution or "", 1), attribute.cuts.tolist()
     for code, low, high in zip(attribute.bin_codes.tolist(), cuts[:-1], cuts[1:], strict=True):
-        points[code] = _inside(low, high, step, attribute.specials, rng)
-        if not len(points[code]) and attribute.multiple_of:
-            points[code] = _inside(low, high, 1, attribute.specials, rng)
+        for width in (step, 1) if attribute.multiple_of else (step,):
+            points[code] = points[code] if len(points[code]) else _inside(low, high, width, shift)
+            points[code] = points[code][~np.isin(points[code], attribute.specials)]
         if not len(points[code]):
             points[code] = np.array([low], dtype=np.int64)
     return points
 
 
-def _inside(low: int, high: int, step: int, specials: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The multiples of a step in a bin that are no special value."""
-    first, room = -(-low // step), -(-high // step) - -(-low // step)
-    ranks = np.arange(max(room, 0)) if room <= MOST_POINTS else np.unique(rng.integers(0, room, MOST_POINTS))
-    units = (first + ranks.astype(np.int64)) * step
-    return units[~np.isin(units, specials)]
+def _inside(low: int, high: int, step: int, shift: float) -> np.ndarray:
+    """int64[point]: multiples of a step with low <= x < high."""
+    first = -(-low // step)
+    room = max(-(-high // step) - first, 0)
+    ranks = np.arange(min(room, MOST_POINTS))
+    if room > MOST_POINTS:
+        ranks = np.unique(((ranks * GOLDEN + shift) % 1 * room).astype(np.int64))
+    return (first + ranks) * step

@@ -165,6 +165,16 @@ class Computed(_Rule):
         return (self.of,)
 
 
+def in_words(rule: Derivation | Sum | Computed) -> str:
+    """What a rule says of the column that it computes."""
+    first, *others = map(repr, rule.columns)
+    if isinstance(rule, Sum):
+        return f"{first} is {' + '.join(others)}"
+    if isinstance(rule, Derivation):
+        return f"{first} follows from {others[0]}"
+    return f"{first} is {'' if rule.as_ == EQUAL else f'{rule.as_} of '}{others[0]}"
+
+
 Rule = Implication | Exclusion | Derivation | Order | Sum | Computed
 _KINDS: dict[str, type[Rule]] = {
     "if": Implication, "never": Exclusion, "derive": Derivation, "order": Order, "sum": Sum,

@@ -17,9 +17,9 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.functions import EQUAL, applied, points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Computed, Rule, Sum
+from factored_mwem.domain.rules import Computed, Derivation, Rule, Sum
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
-from factored_mwem.mechanisms.hypotheses import hypotheses_of, values_of
+from factored_mwem.mechanisms.hypotheses import Seen, hypotheses_of, values_of
 from factored_mwem.mechanisms.prune import Pruned
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.functions import PrivateBroken
@@ -32,14 +32,16 @@ from factored_mwem.tables.codes.broken import SUM, Hypothesis
 T = TypeVar("T")
 SHARE = Fraction(1, 100)
 """Of the whole budget, for all hypotheses together."""
-COARSE, FINE = 1 / 40, 1 / 100
+COARSE, FINE = 1 / 40, 1 / 120
 """The noise may be this share of the rows at most, in a first look at all and in a second at those left: so
 many hypotheses are asked about as allow it, likeliest first; where a single one is too many, none is.
 """
 DIRT = 1 / 1000
 """A rule that so few rows break is taken to hold: they come out as it says."""
-SURE = 2.5
-"""So is one whose number is within so many standard deviations of the noise from none."""
+SURE, MAYBE = 3.0, 4.0
+"""So is one whose number is within so many standard deviations of the noise from none; and one that may be, in
+the first look.
+"""
 STAKE = 20
 """At least so many times that must be the rows that do not hold the column's most frequent value: where a
 column says the same in nearly all rows, two of them agree by chance.
@@ -52,7 +54,7 @@ MIN_CELLS = 2**17
 class Relation:
     """A rule that was found, the noisy number of rows that `broken` it, and its standard deviation."""
 
-    rule: Rule
+    rule: Derivation | Sum | Computed
     broken: int
     stddev: float
 
@@ -128,13 +130,14 @@ def sifted(
         asked = [each for each, _ in left]
         taken = session.measure(seal(asked), None, cost=cost / 2, stage="discover")
         pairs = zip(asked, taken.noisy.tolist(), strict=True)
-        left = [(each, n) for each, n in pairs if n <= bound(taken.stddev, rows)]
+        few = bound(taken.stddev, rows, SURE if most == FINE else MAYBE)
+        left = [(each, n) for each, n in pairs if n <= few]
     return [(each, n, taken.stddev) for each, n in left]
 
 
-def bound(noise: float, rows: float) -> float:
+def bound(noise: float, rows: float, sure: float = SURE) -> float:
     """The noisy number of rows that may break what is taken to hold."""
-    return max(SURE * noise, DIRT * rows)
+    return max(sure * noise, DIRT * rows)
 
 
 def at_stake(first: First, rows: float) -> float:
@@ -190,8 +193,10 @@ def to_measure(firsts: Sequence[First], relations: Sequence[Relation]) -> list[F
             left.append(first)
         elif relation.tie is not None:
             source = by_name[relation.tie.of]
-            attribute = _listed(first.found, values_of(relation.tie.as_, source), source.attribute)
-            left.append(replace(first, attribute=attribute))
+            seen = Seen.of(source.found)
+            assert seen is not None, "nothing was computed from what is not seen"
+            values = values_of(relation.tie.as_, source.found, seen)
+            left.append(replace(first, attribute=_listed(first.found, values, source.attribute)))
     return left
 
 

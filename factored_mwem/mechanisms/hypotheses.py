@@ -123,7 +123,7 @@ def _parts(
                 of, own = seen[s], seen[t]
                 if s == t or target.type != "integer" or of is None or own is None:
                     continue
-                listed = values_of(name, firsts[s])
+                listed = values_of(name, source, of)
                 if firsts[t].attribute.sentinels or not 1 < len(listed) <= MOST_LISTED:
                     continue
                 if _reaches(own, *_ends(name, source, of)) and _maps(name, source, target, own):
@@ -138,13 +138,11 @@ def _is_source(found: FoundColumn, first: First, function: Function) -> bool:
 
 def _ends(name: str, source: FoundColumn, of: Seen) -> tuple[int, int]:
     """The least and greatest value that a function should have: its own, or of what is seen of its source."""
-    function = FUNCTIONS[name]
-    low, high = of.lows.min(), of.highs.max()
-    if function.least is not None and function.most is not None:
-        wide = name != "below hundred" or high - low >= 100
-        return (function.least, function.most) if wide else (0, -1)
-    ends = applied(name, source.type, np.array([low, high]))
-    return int(ends[0]) - 1, int(ends[1]) + 1
+    values = values_of(name, source, of)
+    if FUNCTIONS[name].least is None:
+        return values[0] - 1, values[-1] + 1
+    wide = name != "below hundred" or of.highs.max() - of.lows.min() >= 100
+    return (values[0], values[-1]) if wide else (0, -1)
 
 
 def _reaches(own: Seen, least: int, most: int) -> bool:
@@ -163,16 +161,13 @@ def _maps(name: str, source: FoundColumn, target: FoundColumn, own: Seen) -> boo
     return bool(inside.any(axis=1).all())
 
 
-def values_of(name: str, first: First) -> range:
-    """The values of a function over all that the first attribute of its source can hold."""
-    function, attribute = FUNCTIONS[name], first.attribute
+def values_of(name: str, source: FoundColumn, of: Seen) -> range:
+    """The values of a function: all there can be, or those of what is seen of its source."""
+    function = FUNCTIONS[name]
     if function.least is not None and function.most is not None:
         return range(function.least, function.most + 1)
-    ends = np.array([*attribute.specials[[0, -1]]] if len(attribute.specials) else [], dtype=np.int64)
-    if len(attribute.cuts) > 1:
-        ends = np.append(ends, [attribute.cuts[0], attribute.cuts[-1] - 1])
-    values = applied(name, attribute.type, ends)
-    return range(int(values.min()), int(values.max()) + 1)
+    ends = applied(name, source.type, np.array([of.lows.min(), of.highs.max()]))
+    return range(int(ends[0]), int(ends[1]) + 1)
 
 
 def _sums(

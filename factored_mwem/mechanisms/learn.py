@@ -27,7 +27,7 @@ from factored_mwem.mechanisms.functions import (
     tied_pruned,
     to_measure,
 )
-from factored_mwem.mechanisms.maps import maps_share, with_maps
+from factored_mwem.mechanisms.maps import maps_in, maps_share
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
 from factored_mwem.privacy.discover import discover, value_thresholds
@@ -130,7 +130,25 @@ def learn(
         tuple(one.attribute.name for one in firsts if one.attribute.name not in attributes),
         tuple(relation for relation in relations if relation.target in attributes),
     )
-    return with_maps(learning, policy, rows)
+    return _with_maps(learning, policy, rows)
+
+
+def _with_maps(learning: Learning, policy: Policy, rows: float) -> Learning:
+    """The same without those attributes that follow from another by a table."""
+    before = learning.domain
+    more = maps_in(learning.session, before, learning.measured, policy, rows)
+    if not more:
+        return learning
+    domain = Domain(before, rules=[*before.rules, *(relation.rule for relation in more)])
+    left = [i for i, name in enumerate(before.modelled.names) if name not in domain.derived]
+    same = {a.name: np.arange(a.size) for a in domain.modelled}
+    return replace(
+        learning,
+        domain=domain,
+        session=learning.session.recode(domain.modelled, same),
+        measured=tuple(replace(learning.measured[i], positions=(at,)) for at, i in enumerate(left)),
+        relations=(*learning.relations, *more),
+    )
 
 
 def _settled(

@@ -6,23 +6,19 @@ noisy marginal of the two makes it, and the second column is not modelled any mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.grids import level
 from factored_mwem.domain.rules import Derivation, Sum
 from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, sifted, wanted
 from factored_mwem.privacy.functions import Pair, PrivateUndetermined
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.codes.decode import labels_of
-
-if TYPE_CHECKING:
-    from factored_mwem.mechanisms.learn import Learning
 
 TABLES = Fraction(1, 100)
 """Of the whole budget, for the marginals that tables are made of, all together."""
@@ -37,46 +33,34 @@ def maps_share(policy: Policy) -> Fraction:
     return SHARE + TABLES if wanted(policy) else Fraction(0)
 
 
-def with_maps(learning: Learning, policy: Policy, rows: float) -> Learning:
-    """The same with the columns that follow from others by a table. Cost: up to `maps_share` of the budget,
-    nothing where no pair may be one. `rows`: noisy, of the table.
+def maps_in(
+    session: Session, domain: Domain, measured: Sequence[Measurement], policy: Policy, rows: float
+) -> list[Relation]:
+    """Which of the attributes that are modelled follow from another by a table, and these. `measured`: the
+    marginals of each, in the session's rows; `rows`: noisy, of the table. Cost: up to `maps_share` of the
+    budget, nothing where no pair may be one.
     """
-    domain, session = learning.domain, learning.session
     if not wanted(policy):
-        return learning
-    budget, counts = session.accountant.budget.amount, _shares_of(learning, rows)
-    pairs = _small(domain.modelled.shape, _pairs(domain, counts, learning))
+        return []
+    budget, counts = session.accountant.budget.amount, [_scaled(m.noisy, rows) for m in measured]
+    pairs = _small(domain.modelled.shape, _pairs(domain, counts, [m.stddev for m in measured]))
 
     def seal(asked: Sequence[Pair]) -> PrivateUndetermined:
         return PrivateUndetermined.of(session.rows, asked)
 
     sure = sifted(session, budget * SHARE, pairs, seal, rows, lambda pair: rows - counts[pair[1]].max())
     kept = _compatible(sure, domain.modelled.shape)
-    if not kept:
-        return learning
-    more = [_relation(domain.modelled, each, session, budget * TABLES / len(kept)) for each in kept]
-    rules = [relation.rule for relation in more]
-    domain = Domain(domain.attributes, rules=[*domain.rules, *rules])
-    left = [i for i, name in enumerate(learning.domain.modelled.names) if name not in domain.derived]
-    same = {a.name: np.arange(a.size) for a in domain.modelled}
-    measured = tuple(replace(learning.measured[i], positions=(at,)) for at, i in enumerate(left))
-    return replace(
-        learning,
-        domain=domain,
-        session=session.recode(domain.modelled, same),
-        measured=measured,
-        relations=(*learning.relations, *more),
-    )
+    return [_relation(domain.modelled, each, session, budget * TABLES / len(kept)) for each in kept]
 
 
 _Kept = tuple[Pair, int, float]
 """A pair of which the second follows from the first, but for a noisy number of rows, and the noise of that."""
 
 
-def _shares_of(learning: Learning, rows: float) -> list[np.ndarray]:
-    """float64[code] of each modelled attribute: noisy counts, none below 0, that add up to `rows`."""
-    counts = [np.maximum(m.noisy, 0).astype(np.float64) for m in learning.measured]
-    return [own * (rows / max(own.sum(), 1.0)) for own in counts]
+def _scaled(noisy: np.ndarray, rows: float) -> np.ndarray:
+    """float64[code]: the counts, none below 0, as shares of so many rows."""
+    counts = np.maximum(noisy, 0).astype(np.float64)
+    return counts * (rows / max(counts.sum(), 1.0))
 
 
 def exact(attribute: Attribute) -> bool:
@@ -89,7 +73,7 @@ def exact(attribute: Attribute) -> bool:
     return single or (not len(attribute.bin_codes) and attribute.type in ("integer", "number"))
 
 
-def _pairs(domain: Domain, counts: Sequence[np.ndarray], learning: Learning) -> list[Pair]:
+def _pairs(domain: Domain, counts: Sequence[np.ndarray], stddev: Sequence[float]) -> list[Pair]:
     """The pairs whose marginals allow it, those first that leave the most to be said. The counts of a column
     that follows are sums of counts of the other: so its largest k hold at least as much as the other's.
     """
@@ -97,7 +81,6 @@ def _pairs(domain: Domain, counts: Sequence[np.ndarray], learning: Learning) -> 
     tied = {rule.compute for rules in domain.ties.values() for rule in rules} | set(domain.ties)
     parts = {name for rule in domain.rules if isinstance(rule, Sum) for name in rule.of}
     able = [a for a, attribute in enumerate(modelled) if exact(attribute)]
-    stddev = [m.stddev for m in learning.measured]
     entropies = {a: _entropy(counts[a]) for a in able}
     return [
         (a, b)
@@ -146,8 +129,12 @@ def _relation(domain: Domain, kept: _Kept, session: Session, cost: Fraction) -> 
     first, second = min(a, b), max(a, b)
     taken = session.measure(session.rows, (first, second), cost=cost, stage="discover")
     table = taken.noisy.reshape(domain.shape[first], domain.shape[second])
-    most = np.argmax(table if a < b else table.T, axis=1)
+    table = table if a < b else table.T
     source, target = domain.attributes[a], domain.attributes[b]
+    most = np.argmax(table, axis=1)
+    if target.other is not None:  # what cannot be told from noise is most likely rare
+        clear = table.max(axis=1) > level(table.shape[1]) * taken.stddev
+        most = np.where(clear, most, target.fallback_code)
     pairs: list[tuple[object, object]] = [
         (value, labels_of(target)[code]) for value, code in zip(labels_of(source), most.tolist(), strict=True)
     ]

@@ -44,7 +44,7 @@ class PrivateBroken(Sealed):
     def of(cls, table: Source, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> PrivateBroken:
         """Reads the rows of the columns `known`."""
         names = [f"{each.target} as {each.function}" for each in hypotheses]
-        return cls(ExactNumbers(table.broken(known, hypotheses)), names)
+        return cls(ExactNumbers(table.broken_rows(known, hypotheses)), names)
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All H numbers. Whether a row breaks a hypothesis is a function of that row, so a person's k rows are

@@ -67,7 +67,7 @@ class Source(Visible):
         """
 
     @abstractmethod
-    def broken(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
         """int64[hypothesis]: the rows that break each, of columns read as is `known`, in one pass: private."""
 
     @abstractmethod
@@ -108,10 +108,10 @@ class Local(Source):
 
         return weighed(self.table, known)
 
-    def broken(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
-        from factored_mwem.tables.codes.broken import broken_rows
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+        from factored_mwem.tables.codes.broken import count_broken
 
-        return broken_rows(self.table, known, hypotheses)
+        return count_broken(self.table, known, hypotheses)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         return encode_table(domain, self.table.once(), spill.most, spill.folder)

@@ -200,7 +200,7 @@ class SparkSource(Source):
         profiles = empty_profiles(self.schema, list(known))
         return self._counted(self._rows_kept(list(known)), profiles, tasks.WeighValues(tuple(known.values())))
 
-    def broken(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
         """Each row is looked at by a worker; one number for each hypothesis comes back of each."""
         task = tasks.CountBroken(tuple(known), tuple(known.values()), tuple(hypotheses))
         marks, counts = tasks.NO_MARKS, np.zeros(len(hypotheses), dtype=np.int64)

@@ -118,7 +118,7 @@ class PushedDown(Source):
     def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
         return self.profile(list(known))
 
-    def broken(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> NoReturn:
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> NoReturn:
         self.check_domain(None)
         raise AssertionError
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import WIDEST
 from factored_mwem.domain.functions import EQUAL, applied
-from factored_mwem.domain.rules import Computed, Rule, Sum
+from factored_mwem.domain.rules import Computed, Sum
 from factored_mwem.tables.codes.kinds import KINDS
 from factored_mwem.tables.codes.parsing import plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted
@@ -40,7 +40,7 @@ class Hypothesis(NamedTuple):
         return (self.target, *self.sources)
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> Sum | Computed:
         if self.function == SUM:
             return Sum(sum=self.target, of=self.sources)
         fields = {"compute": self.target, "as": self.function, "of": self.sources[0]}
@@ -116,7 +116,7 @@ def _summed(target: _Cells, sources: Sequence[_Cells]) -> tuple[np.ndarray, np.n
     return total, complete
 
 
-def broken_rows(
+def count_broken(
     table: Table,
     known: Mapping[str, Known],
     hypotheses: Sequence[Hypothesis],

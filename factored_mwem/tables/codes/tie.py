@@ -58,7 +58,7 @@ def _drawn(
 ) -> np.ndarray:
     """int64[row]: a unit in each row's bin, with the functions that its codes want as far as there is one."""
     drawn, wanted = codes
-    points, units = points_of(attribute, rng), np.zeros(len(drawn), dtype=np.int64)
+    points, units = points_of(attribute, rng.random()), np.zeros(len(drawn), dtype=np.int64)
     whole = np.concatenate(points)
     at = np.repeat(np.arange(len(points)), [len(own) for own in points])
     values = [applied(rule.as_, attribute.type, whole) for rule in rules]
