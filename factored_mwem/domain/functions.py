@@ -5,6 +5,7 @@ digits. Of public facts alone, on whole units: days, microseconds since 1970, or
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ from factored_mwem.domain.conditions import STEPS
 EQUAL = "equal"
 """The function of a copy, of whatever type."""
 MICROS_A_DAY = STEPS["day"]
-MOST_POINTS = 2**12
-"""Values of a code that are looked at; of more, some."""
+MOST_POINTS, MOST_DRAWN = 2**9, 2**12
+"""Values of a code that are looked at, and among which rows are drawn; of more, some."""
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of it, less their whole part, lie evenly between 0 and 1, however many there are."""
 
@@ -92,8 +93,14 @@ def has_values(attribute: Attribute, values: np.ndarray) -> np.ndarray:
     return inside | np.isin(values, attribute.specials)
 
 
-def points_of(attribute: Attribute, shift: float = 0.0) -> list[np.ndarray]:
-    """int64[point] for each code: the units that its values come out as, up to MOST_POINTS of them, none of a
+@lru_cache(maxsize=32)
+def points_of(attribute: Attribute) -> list[np.ndarray]:
+    """Up to MOST_POINTS values of each code, always the same: see `some_points`."""
+    return some_points(attribute, MOST_POINTS)
+
+
+def some_points(attribute: Attribute, most: int, shift: float = 0.0) -> list[np.ndarray]:
+    """int64[point] for each code: the units that its values come out as, up to `most` of them, none of a
     null. Of more some that lie evenly and in no step with each other: for another `shift`, others.
 
     They are those that decode.py draws from: multiples of the resolution, or of what numbers are rounded to,
@@ -108,18 +115,20 @@ def points_of(attribute: Attribute, shift: float = 0.0) -> list[np.ndarray]:
     step, cuts = attribute.multiple_of or STEPS.get(attribute.resolution or "", 1), attribute.cuts.tolist()
     for code, low, high in zip(attribute.bin_codes.tolist(), cuts[:-1], cuts[1:], strict=True):
         for width in (step, 1) if attribute.multiple_of else (step,):
-            points[code] = points[code] if len(points[code]) else _inside(low, high, width, shift)
-            points[code] = points[code][~np.isin(points[code], attribute.specials)]
+            if not len(points[code]):
+                units = _inside(low, high, width, most, shift)
+                taken = len(attribute.specials) and np.isin(units, attribute.specials)
+                points[code] = units[~taken] if np.any(taken) else units
         if not len(points[code]):
             points[code] = np.array([low], dtype=np.int64)
     return points
 
 
-def _inside(low: int, high: int, step: int, shift: float) -> np.ndarray:
+def _inside(low: int, high: int, step: int, most: int, shift: float) -> np.ndarray:
     """int64[point]: multiples of a step with low <= x < high."""
     first = -(-low // step)
     room = max(-(-high // step) - first, 0)
-    ranks = np.arange(min(room, MOST_POINTS))
-    if room > MOST_POINTS:
-        ranks = np.unique(((ranks * GOLDEN + shift) % 1 * room).astype(np.int64))
+    ranks = np.arange(min(room, most))
+    if room > most:
+        ranks = ((ranks * GOLDEN + shift) % 1 * room).astype(np.int64)
     return (first + ranks) * step

@@ -6,6 +6,7 @@ Private: `privacy/functions.py` reads it through the accountant, `draft` says NO
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,7 @@ class _Cells:
         self.part.add_counted(self.values, pa.array(np.ones(count, dtype=np.int64)))
         self.absent = np.append(np.isin(self.part.kinds, [KINDS.index(kind) for kind in ABSENT]), True)
 
+    @cached_property
     def units(self) -> tuple[np.ndarray, np.ndarray]:
         """(int64[value]: whole units, bool[value]: which have one); the last stands for null."""
         units, read = (np.zeros(len(self.values) + 1, dtype=kind) for kind in (np.int64, bool))
@@ -85,12 +87,12 @@ def _breaks(hypothesis: Hypothesis, cells: Mapping[str, _Cells]) -> np.ndarray:
     target, *sources = (cells[name] for name in hypothesis.columns)
     if hypothesis.function == EQUAL:
         return _differ(target, sources[0])
-    units, read = target.units()
+    units, read = target.units
     values, present = units[target.place], read[target.place]
     if hypothesis.function == SUM:
         expected, complete = _summed(target, sources)
     else:
-        own, readable = sources[0].units()
+        own, readable = sources[0].units
         own = applied(hypothesis.function, sources[0].known.unit, own)
         expected, complete = own[sources[0].place], readable[sources[0].place]
         expected = expected * int(target.known.scale)
@@ -110,7 +112,7 @@ def _summed(target: _Cells, sources: Sequence[_Cells]) -> tuple[np.ndarray, np.n
     """
     total, complete = np.zeros(len(target.place), dtype=np.int64), np.ones(len(target.place), dtype=bool)
     for source in sources:
-        units, read = source.units()
+        units, read = source.units
         total += units[source.place] * int(target.known.scale / source.known.scale)
         complete &= read[source.place]
     return total, complete

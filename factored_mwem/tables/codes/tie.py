@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.functions import applied, has_values, points_of
+from factored_mwem.domain.functions import MOST_DRAWN, applied, has_values, some_points
 from factored_mwem.domain.rules import Computed
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import column_of, from_units, typed
@@ -58,7 +58,7 @@ def _drawn(
 ) -> np.ndarray:
     """int64[row]: a unit in each row's bin, with the functions that its codes want as far as there is one."""
     drawn, wanted = codes
-    points, units = points_of(attribute, rng.random()), np.zeros(len(drawn), dtype=np.int64)
+    points, units = some_points(attribute, MOST_DRAWN, rng.random()), np.zeros(len(drawn), dtype=np.int64)
     whole = np.concatenate(points)
     at = np.repeat(np.arange(len(points)), [len(own) for own in points])
     values = [applied(rule.as_, attribute.type, whole) for rule in rules]
