@@ -5,7 +5,6 @@ digits. Of public facts alone, on whole units: days, microseconds since 1970, or
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +92,6 @@ def has_values(attribute: Attribute, values: np.ndarray) -> np.ndarray:
     return inside | np.isin(values, attribute.specials)
 
 
-@lru_cache(maxsize=32)
 def points_of(attribute: Attribute) -> list[np.ndarray]:
     """Up to MOST_POINTS values of each code, always the same: see `some_points`."""
     return some_points(attribute, MOST_POINTS)

@@ -118,6 +118,8 @@ def sifted(
         query = SealedQuery.each((), (), session.unit.linf_of_marginal, count)
         return noise_for(cost / 2, query.sensitivity(session.composition), session.composition).stddev
 
+    if noise(1) > FINE * rows:
+        return []
     left = [(each, 0) for each in listed if stake(each) >= STAKE * bound(noise(1), rows)]
     for most in (COARSE, FINE):
         while left and noise(len(left)) > most * rows:

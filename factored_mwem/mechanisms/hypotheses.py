@@ -81,17 +81,17 @@ def _alike(one: FoundColumn, other: FoundColumn) -> bool:
 def _same_counts(one: FoundColumn, other: FoundColumn) -> bool:
     """Whether noisy counts of two columns may be those of one: of popular values, and of cells."""
     noise = CLEAR * (one.stddev**2 + other.stddev**2) ** 0.5
-    common = 0
-    for a, b in ((one, other), (other, one)):
-        mine, theirs = ({**c.values, **c.texts} for c in (a, b))
+    known = [{**c.values, **c.texts} for c in (one, other)]
+    for a, b, mine, theirs in ((one, other, *known), (other, one, *known[::-1])):
         for value, n in mine.items():
-            clear = value not in a.rare and n > b.threshold + noise
-            if clear and (value not in theirs or (value not in b.rare and abs(n - theirs[value]) > noise)):
+            if value in a.rare or n <= b.threshold + noise:
+                continue
+            if value not in theirs or (value not in b.rare and abs(n - theirs[value]) > noise):
                 return False
-            common += clear
+    common, most = len({*known[0]} & {*known[1]}), max(map(len, known))
     if not one.kinds:
-        return common > 0
-    return (common > 0 or one.edges is not None) and _same_cells(one, other)
+        return 2 * common > most
+    return 2 * common >= most and (common > 0 or one.edges is not None) and _same_cells(one, other)
 
 
 def _same_cells(one: FoundColumn, other: FoundColumn) -> bool:
