@@ -130,7 +130,10 @@ def _called(node: ast.AST | None) -> str:
     return _full(node).split(".")[-1]
 
 
-HANDED_TO = "encode of discover popular_together relations_in learn read read_edges seal_rows check_numbers isinstance"
+HANDED_TO = (
+    "encode of discover popular_together relations_in learn read read_edges seal_rows check_numbers "
+    "isinstance"
+)
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
 """What may be asked of one."""

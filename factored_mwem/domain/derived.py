@@ -1,5 +1,6 @@
-"""Derived columns: what follows from other columns by a map, as their sum or as a copy, and is not modelled; and
-tied ones, which are functions of finer columns: both are modelled, and made to agree when rows are drawn.
+"""Derived columns: what follows from other columns by a map, as their sum or as a copy, and is not
+modelled; and tied ones, which are functions of finer columns: both are modelled, and made to agree when
+rows are drawn.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from factored_mwem.domain.rules import Computed, Exclusion, Implication, Order, 
 MAX_ORDER_CELLS = 2**24
 """Of a table of two columns in order, before codes that are alike are put together."""
 MAX_TIE_CELLS = 2**14
-"""Of a column and its function: larger tables are left to the drawing of rows, which keeps the rule anyway."""
+"""Of a column and its function: larger tables are left to the drawing of rows, which keeps the rule anyway.
+"""
 MIN_MERGED = 1.25
 """Classes become a level of their own where they are this many times fewer than the codes."""
 Source = tuple[str, np.ndarray]

@@ -1,7 +1,8 @@
 """Functions: what one column says of another, found inside the budget, and kept in every row from then on.
 
-Copies, sums, parts of times and of digits are guessed from what is known for free (hypotheses.py); one charged
-vector says how many rows break each. Those that hardly any row breaks become rules of the learnt domain.
+Copies, sums, parts of times and of digits are guessed from what is known for free (hypotheses.py); one
+charged vector says how many rows break each. Those that hardly any row breaks become rules of the learnt
+domain.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ many hypotheses are asked about as allow it, likeliest first; where a single one
 DIRT = 1 / 1000
 """A rule that so few rows break is taken to hold: they come out as it says."""
 SURE, MAYBE = 3.0, 4.0
-"""So is one whose number is within so many standard deviations of the noise from none; and one that may be, in
-the first look.
+"""So is one whose number is within so many standard deviations of the noise from none; and one that may be,
+in the first look.
 """
 STAKE = 20
 """At least so many times that must be the rows that do not hold the column's most frequent value: where a
@@ -108,10 +109,11 @@ def sifted(
     rows: float,
     stake: Callable[[T], float],
 ) -> list[tuple[T, int, float]]:
-    """Those of `listed` that hardly any row breaks, by two looks at half of the `cost` each: a coarse one at as
-    many as can be asked about, and a finer one at those of which few rows may be broken. Each comes with its
-    second noisy number and the noise of that. `seal` gives one number for each, which a person moves by at
-    most her weight; `stake`: the noisy number of rows that could break it. Public, but for what is sealed.
+    """Those of `listed` that hardly any row breaks, by two looks at half of the `cost` each: a coarse one
+    at as many as can be asked about, and a finer one at those of which few rows may be broken. Each comes
+    with its second noisy number and the noise of that. `seal` gives one number for each, which a person
+    moves by at most her weight; `stake`: the noisy number of rows that could break it. Public, but for what
+    is sealed.
     """
 
     def noise(count: int) -> float:
@@ -184,8 +186,8 @@ def _sum_of(rule: Rule, firsts: Mapping[str, First]) -> Attribute | None:
 
 
 def to_measure(firsts: Sequence[First], relations: Sequence[Relation]) -> list[First]:
-    """The first attributes of the columns that are modelled: none of a copy or a sum, and of a tied one a code
-    for each value that the function can have.
+    """The first attributes of the columns that are modelled: none of a copy or a sum, and of a tied one a
+    code for each value that the function can have.
     """
     by_name, left = {first.attribute.name: first for first in firsts}, []
     relation_of = {relation.target: relation for relation in relations}

@@ -1,5 +1,5 @@
-"""Hypotheses: which column may be a copy, a sum or a function of others, by what is known of them for free: the
-names and types of columns, and the noisy answers that they were learnt from. Public in, public out.
+"""Hypotheses: which column may be a copy, a sum or a function of others, by what is known of them for free:
+the names and types of columns, and the noisy answers that they were learnt from. Public in, public out.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CLOSE = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Where the values of a column of whole numbers or moments lie, as far as they are clear: `lows`, `highs`:
-    the ends of each popular value and of each clear cell, in the column's unit; `mean` of all.
+    """Where the values of a column of whole numbers or moments lie, as far as they are clear: `lows`,
+    `highs`: the ends of each popular value and of each clear cell, in the column's unit; `mean` of all.
     """
 
     lows: np.ndarray
@@ -81,8 +81,8 @@ def _alike(one: FoundColumn, other: FoundColumn) -> bool:
 def _same_counts(one: FoundColumn, other: FoundColumn) -> bool:
     """Whether noisy counts of two columns may be those of one: of popular values, and of cells."""
     noise = CLEAR * (one.stddev**2 + other.stddev**2) ** 0.5
-    known = [{**c.values, **c.texts} for c in (one, other)]
-    for a, b, mine, theirs in ((one, other, *known), (other, one, *known[::-1])):
+    known: list[dict[float | str, int]] = [dict([*c.values.items(), *c.texts.items()]) for c in (one, other)]
+    for (a, b), (mine, theirs) in zip(((one, other), (other, one)), (known, known[::-1]), strict=True):
         for value, n in mine.items():
             if value in a.rare or n <= b.threshold + noise:
                 continue

@@ -1,6 +1,6 @@
 """Maps: columns of few values that follow from another by a table, a region from a state, found inside the
-budget. One charged vector says for pairs of columns how many rows a table would get wrong; where hardly any, the
-noisy marginal of the two makes it, and the second column is not modelled any more.
+budget. One charged vector says for pairs of columns how many rows a table would get wrong; where hardly
+any, the noisy marginal of the two makes it, and the second column is not modelled any more.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def maps_in(
 
 
 _Kept = tuple[Pair, int, float]
-"""A pair of which the second follows from the first, but for a noisy number of rows, and the noise of that."""
+"""A pair of which the second follows from the first, but for a noisy number of rows, and the noise of that.
+"""
 
 
 def _scaled(noisy: np.ndarray, rows: float) -> np.ndarray:
@@ -124,7 +125,7 @@ def _compatible(kept: Sequence[_Kept], shape: Sequence[int]) -> list[_Kept]:
 
 
 def _relation(domain: Domain, kept: _Kept, session: Session, cost: Fraction) -> Relation:
-    """The table of a pair, made of its marginal: of each code of the first the most frequent of the second."""
+    """The table of a pair, made of its marginal: by code of the first the most frequent of the second."""
     (a, b), broken, stddev = kept
     first, second = min(a, b), max(a, b)
     taken = session.measure(session.rows, (first, second), cost=cost, stage="discover")

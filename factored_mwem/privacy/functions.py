@@ -1,7 +1,7 @@
 """Functions: how many rows break what one column is supposed to say of another, counted inside the budget.
 
-What is asked is public: names and types of columns, and what noisy answers said before. Each number counts rows,
-and one row more or less moves it by at most 1, whatever the row holds.
+What is asked is public: names and types of columns, and what noisy answers said before. Each number counts
+rows, and one row more or less moves it by at most 1, whatever the row holds.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class PrivateBroken(Sealed):
         return cls(ExactNumbers(table.broken_rows(known, hypotheses)), names)
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
-        """All H numbers. Whether a row breaks a hypothesis is a function of that row, so a person's k rows are
-        between 0 and k of each number. One who comes or goes moves each by at most k; where one goes and
-        another comes, it moves by a number from -k to k, too: L1 norm H k, squared L2 norm H k^2.
+        """All H numbers. Whether a row breaks a hypothesis is a function of that row, so a person's k rows
+        are between 0 and k of each number. One who comes or goes moves each by at most k; where one goes
+        and another comes, it moves by a number from -k to k, too: L1 norm H k, squared L2 norm H k^2.
         """
         return SealedQuery.each((*self.names, "functions"), (), unit.linf_of_marginal, len(self.names))
 

@@ -44,7 +44,7 @@ def test_parts_of_times_are_those_of_the_calendar(moment: datetime.datetime) -> 
     micros = np.array([(moment - BEGIN) // datetime.timedelta(microseconds=1)])
     for name, oracle in OF_TIME.items():
         assert applied(name, "datetime", micros).tolist() == [oracle(moment)]
-        if "datetime" != FUNCTIONS[name].of[0]:
+        if FUNCTIONS[name].of[0] != "datetime":
             days = np.array([(moment.date() - BEGIN.date()).days])
             assert applied(name, "date", days).tolist() == [oracle(moment)]
 

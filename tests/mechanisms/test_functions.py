@@ -1,4 +1,6 @@
-"""What one column says of another is found, kept in every row, and paid for once; what is not so is not found."""
+"""What one column says of another is found, kept in every row, and paid for once; what is not so is not
+found.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Functions: whatever a person's rows hold, no number of rows that break something moves by more than they are,
-and the vector of all by no more than is charged for.
+"""Functions: whatever a person's rows hold, no number of rows that break something moves by more than they
+are, and the vector of all by no more than is charged for.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Ties: in every row a column and its functions agree, whatever codes were drawn, and the codes are kept where
-some value has them.
+"""Ties: in every row a column and its functions agree, whatever codes were drawn, and the codes are kept
+where some value has them.
 """
 
 from __future__ import annotations

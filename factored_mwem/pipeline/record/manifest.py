@@ -130,9 +130,9 @@ class PeopleFacts(Part):
 
 
 class FoundRule(Part):
-    """What one column says of another, found inside the budget and kept in every row. `rule` as in the domain
-    and `words`; `broken`: by a noisy count, of standard deviation `stddev`, how many rows (or grains of people)
-    did not keep it.
+    """What one column says of another, found inside the budget and kept in every row. `rule` as in the
+    domain and `words`; `broken`: by a noisy count, of standard deviation `stddev`, how many rows (or grains
+    of people) did not keep it.
     """
 
     words: str

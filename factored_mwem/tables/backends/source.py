@@ -68,7 +68,7 @@ class Source(Visible):
 
     @abstractmethod
     def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
-        """int64[hypothesis]: the rows that break each, of columns read as is `known`, in one pass: private."""
+        """int64[hypothesis]: the rows that break each, of columns read as is `known`; one pass: private."""
 
     @abstractmethod
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:

@@ -270,8 +270,8 @@ class WeighValues(CountValues):
 
 @dataclass(frozen=True)
 class CountBroken(SparkTask):
-    """SUMS of rows of the columns `names`, then both hashes of the row: the marks, and as part 0 the rows that
-    break each hypothesis, int64 each.
+    """SUMS of rows of the columns `names`, then both hashes of the row: the marks, and as part 0 the rows
+    that break each hypothesis, int64 each.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""Broken: how many rows do not keep what one column is supposed to say of another. Each row is looked at alone.
+"""Broken: how many rows do not keep what one column is supposed to say of another. Each row is looked at
+alone.
 
 Private: `privacy/functions.py` reads it through the accountant, `draft` says NOT PRIVATE.
 """
@@ -124,7 +125,9 @@ def count_broken(
     hypotheses: Sequence[Hypothesis],
     rows: Iterable[Weighted] | None = None,
 ) -> np.ndarray:
-    """int64[hypothesis]: of the whole table, in one pass over its `rows`, which weigh one where nobody says."""
+    """int64[hypothesis]: of the whole table, in one pass over its `rows`, which weigh one where nobody
+    says.
+    """
     names, total = list(known), np.zeros(len(hypotheses), dtype=np.int64)
     for batch, weight in rows or ((batch, 1) for batch in table.batches(names)):
         total += weight * broken(dict(zip(names, batch.columns, strict=True)), known, hypotheses)

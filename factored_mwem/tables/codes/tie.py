@@ -1,9 +1,9 @@
 """Tie: a column and its functions, made to agree in every row. Public: it reads no rows.
 
-A row has a code of the column, a bin of times say, and a code of each function, an hour of the day. Its value is
-one of the bin's that has these functions; where the bin has none, one that has the first of them, or any, and
-if no value of the bin has functions that are listed, one of a bin near by. The functions are then those of the
-value that the row really holds.
+A row has a code of the column, a bin of times say, and a code of each function, an hour of the day. Its
+value is one of the bin's that has these functions; where the bin has none, one that has the first of them,
+or any, and if no value of the bin has functions that are listed, one of a bin near by. The functions are
+then those of the value that the row really holds.
 """
 
 from __future__ import annotations
