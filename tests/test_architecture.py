@@ -195,7 +195,8 @@ WHO_SAYS = {
         "tables.backends.sql tables.codes.rest"
     ),
     "ColumnProfile": (
-        "owner.draft privacy.discover privacy.other.projected privacy.popular tables.backends.people "
+        "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
+        "tables.backends.people "
         "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.broken "
         "tables.codes.profile tables.codes.rest"
     ),
@@ -203,7 +204,7 @@ WHO_SAYS = {
         "privacy.functions tables.backends.people tables.backends.source tables.backends.spark "
         "tables.backends.sql"
     ),
-    "count_broken": "owner.draft tables.backends.people tables.backends.source tables.codes.broken",
+    "count_broken": "owner.relations tables.backends.people tables.backends.source tables.codes.broken",
     "recode": "mechanisms.learn privacy.counts privacy.session",
     "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",
     "encoded": (
