@@ -98,3 +98,19 @@ def test_values_beyond_64_bits_end_nothing() -> None:
     for each in (Hypothesis("sum", "z", ("x", "y")), Hypothesis("tens", "x", ("y",))):
         assert 0 <= broken(cells, dict.fromkeys(cells, CENTS), [each])[0] <= 3
     assert np.array_equal(broken(cells, dict.fromkeys(cells, WHOLE), [Hypothesis("equal", "x", ("y",))]), [0])
+
+
+def test_a_worker_of_spark_counts_the_same() -> None:
+    from factored_mwem.tables.backends.spark_tasks import MARK, CountBroken, all_parts, unpacked
+
+    rng = np.random.default_rng(0)
+    batches = [
+        pa.record_batch({n: pa.array(rng.integers(0, 3, 50)) for n in ("x", "y", "a", "b")}) for _ in range(3)
+    ]
+    asked = (Hypothesis("equal", "y", ("x",)), Hypothesis("sum", "y", ("x", "x")))
+    known = {"x": WHOLE, "y": WHOLE}
+    task = CountBroken(("x", "y"), tuple(known.values()), asked)
+    parts = dict(all_parts(task(iter(batches))))
+    one_by_one = [broken({n: batch.column(n) for n in known}, known, asked) for batch in batches]
+    assert np.frombuffer(parts[0], "<i8").tolist() == np.sum(one_by_one, axis=0).tolist()
+    assert unpacked(parts[MARK])[0] == 150
