@@ -130,11 +130,14 @@ def _called(node: ast.AST | None) -> str:
     return _full(node).split(".")[-1]
 
 
-HANDED_TO = "encode of discover popular_together learn read read_edges seal_rows check_numbers isinstance"
+HANDED_TO = (
+    "encode of discover popular_together relations_in learn read read_edges seal_rows check_numbers "
+    "isinstance"
+)
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
 """What may be asked of one."""
-READS = "profile weighed encoded people_by_rows constancy"
+READS = "profile weighed broken_rows encoded people_by_rows constancy"
 """What reads its rows: in privacy/ alone, in a statement that seals them."""
 
 
@@ -192,10 +195,16 @@ WHO_SAYS = {
         "tables.backends.sql tables.codes.rest"
     ),
     "ColumnProfile": (
-        "owner.draft privacy.discover privacy.other.projected privacy.popular tables.backends.people "
-        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.profile "
-        "tables.codes.rest"
+        "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
+        "tables.backends.people "
+        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.broken "
+        "tables.codes.profile tables.codes.rest"
     ),
+    "broken_rows": (
+        "privacy.functions tables.backends.people tables.backends.source tables.backends.spark "
+        "tables.backends.sql"
+    ),
+    "count_broken": "owner.relations tables.backends.people tables.backends.source tables.codes.broken",
     "recode": "mechanisms.learn privacy.counts privacy.session",
     "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",
     "encoded": (
@@ -227,7 +236,7 @@ WHO_SAYS = {
         "mechanisms.result privacy.counts privacy.session sessions.statistic.column_statistic"
     ),
     "Rows": (
-        "owner.evaluation.binned_errors owner.verifier.sheet privacy.counts "
+        "owner.evaluation.binned_errors owner.verifier.sheet privacy.counts privacy.functions "
         "privacy.distances privacy.other.column privacy.other.cuts privacy.residuals privacy.rows"
     ),
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
@@ -347,7 +356,7 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 NUMPYS = (
     "model.drawing", "model.sampling", "model.refinement", "pipeline.people", "tables.codes.decode",
-    "tables.codes.derive",
+    "tables.codes.derive", "tables.codes.tie",
 )  # fmt: skip
 """Where one that was made elsewhere is used."""
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MOST_WARNINGS, MOST_LETTERS = 3, 160
 """Of a table with hundreds of columns a summary shows the worst; the manifest has them all."""
+MOST_FOUND = 8
+"""Rules that are named."""
 WIDTH = 88
 LITTLE = 0.02
 """A learnt column that loses more than this share of its values is named."""
@@ -62,6 +64,7 @@ def summary(done: Done) -> list[str]:
         *lined("released", [size]),
         *lined("promise", _folded(promise(manifest))),
         *lined("expect", _folded(expectation(manifest))),
+        *lined("found", _folded(found_rules(manifest))),
         *lined("look at", _folded(looks)),
         *lined("next", next_steps(done)),
         *lined("file", map(piece, done.files.all)),
@@ -105,6 +108,13 @@ def expectation(manifest: Manifest) -> list[str]:
         f"noise moves the share of one value of a column by about {_percent(mean)} of all {whole}{most}; "
         "several columns together are less sure"
     ]
+
+
+def found_rules(manifest: Manifest) -> list[str]:
+    """What the budget found that columns say of each other, in one line."""
+    words = [piece(rule.words) for rule in manifest.found_rules]
+    more = f"; and {len(words) - MOST_FOUND:,} more" if len(words) > MOST_FOUND else ""
+    return [f"{'; '.join(words[:MOST_FOUND])}{more}: kept in every row"] if words else []
 
 
 def _certified(certificate: Certificate) -> list[str]:

@@ -123,7 +123,7 @@ def post_processing(release: Published) -> str:
     else:
         fitted = "A log-linear model on clique trees is fitted to the noisy answers"
         drawn = "rows are drawn from it and moved towards the noisy answers"
-    rules = " Declared rules between columns are kept in every row." if release.domain.rules else ""
+    rules = " Rules between columns are kept in every row." if release.domain.rules else ""
     return (
         f"{fitted}; {drawn}; within a bin values are drawn without looking at the private table.{rules} "
         "None of this reads the private table."

@@ -1,4 +1,7 @@
-"""Derived columns: what follows from other columns by a map or as their sum, and is not modelled."""
+"""Derived columns: what follows from other columns by a map, as their sum or as a copy, and is not
+modelled; and tied ones, which are functions of finer columns: both are modelled, and made to agree when
+rows are drawn.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,21 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import code_of, holds, intervals, placed, spelt
-from factored_mwem.domain.rules import Derivation, Rule, Sum
+from factored_mwem.domain.functions import EQUAL, FUNCTIONS, applied, has_values, points_of
+from factored_mwem.domain.rules import Computed, Derivation, Exclusion, Implication, Order, Rule, Sum
 from factored_mwem.errors import InputError
 
-Derived = dict[str, Derivation | Sum]
+Derived = dict[str, Derivation | Sum | Computed]
 """By column, sources before what is derived from them."""
+Ties = dict[str, list[Computed]]
+"""By column its functions, of which none is a column of another tie."""
 
 
 def derived_of(rules: Sequence[Rule]) -> Derived:
     """What the rules derive, in an order in which it can be computed. Raises InputError if there is none."""
     pending: Derived = {}
     for i, rule in enumerate(rules):
-        if not isinstance(rule, Derivation | Sum):
+        if not isinstance(rule, Derivation | Sum | Computed) or is_tie(rule):
             continue
         name = rule.columns[0]
         if name in pending:
@@ -36,6 +42,54 @@ def derived_of(rules: Sequence[Rule]) -> Derived:
             raise InputError(f"the rules derive {next(iter(pending))!r} from itself, by way of others or not")
         ordered |= {name: pending.pop(name) for name in ready}
     return ordered
+
+
+def is_tie(rule: Rule) -> bool:
+    """Whether it is a function of a column that has more values: of a copy alone, codes say all."""
+    return isinstance(rule, Computed) and rule.as_ != EQUAL
+
+
+def ties_of(rules: Sequence[Rule], derived: Derived) -> Ties:
+    """The ties of all rules. Raises InputError where two would pull at one column, or another rule would."""
+    ties: Ties = {}
+    for rule in rules:
+        if isinstance(rule, Computed) and is_tie(rule):
+            ties.setdefault(rule.of, []).append(rule)
+    targets = [rule.compute for of in ties.values() for rule in of]
+    for name in targets:
+        if name in ties or name in derived or targets.count(name) > 1:
+            raise InputError(f"{name!r} is computed from two columns, or another is from it: keep one rule")
+    for name in ties:
+        if name in derived:
+            raise InputError(f"{name!r} follows from another column: compute from that")
+    for i, rule in enumerate(rules):
+        held = {*targets, *ties} if isinstance(rule, Order) else {*targets}
+        both = held & set(rule.columns) if isinstance(rule, Order | Implication | Exclusion) else set[str]()
+        if both:
+            name = min(both)
+            raise InputError(f"rule {i + 1} names {name!r}, which another rule computes or computes from")
+    return ties
+
+
+def check_computed(rule: Computed, attribute: Attribute, source: Attribute) -> None:
+    """Raises ValueError if a column cannot hold the function of another."""
+    if rule.as_ == EQUAL:
+        own, other = (
+            a.model_dump(exclude={"name", "title", "description", "learnt"}) for a in (attribute, source)
+        )
+        if own != other:
+            raise ValueError(f"{attribute.name!r} is a copy of {source.name!r}: give both the same values")
+        return
+    function = FUNCTIONS[rule.as_]
+    if source.type not in function.of or source.sentinels:
+        raise ValueError(f"{source.name!r} is no column of {' or '.join(function.of)} values alone")
+    if attribute.type != "integer" or attribute.sentinels:
+        raise ValueError(f"{attribute.name!r} is no column of whole numbers alone, as {rule.as_} is")
+    if attribute.nullable != source.nullable:
+        raise ValueError(f"{attribute.name!r} and {source.name!r} are null together, or never")
+    values = np.concatenate([applied(rule.as_, source.type, points) for points in points_of(source)])
+    if not has_values(attribute, values).any():
+        raise ValueError(f"{attribute.name!r} has no value that is {rule.as_} of {source.name!r}")
 
 
 def check_sum(rule: Sum, attribute: Attribute, parts: Sequence[Attribute]) -> None:

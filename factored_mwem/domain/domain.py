@@ -21,7 +21,7 @@ from factored_mwem.domain import rules as of_rules
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import code_of
 from factored_mwem.domain.dialect import Dialect
-from factored_mwem.domain.rules import Chain, Derivation, Rule
+from factored_mwem.domain.rules import Chain, Computed, Derivation, Rule
 from factored_mwem.domain.zeros import Zeros, zeros_of
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, read_text
@@ -80,6 +80,7 @@ class Domain:
             self.attributes = of_rules.cut(self.attributes, self.rules)
         self._shape = tuple(a.size for a in self.attributes)
         self.derived = derived.derived_of(self.rules)
+        self.ties = derived.ties_of(self.rules, self.derived)
         if self.rules:
             self._check_rules()
 
@@ -174,6 +175,8 @@ class Domain:
         rule, attribute = self.derived.get(name), self[name]
         if rule is None:
             return name, np.arange(attribute.size, dtype=np.int64)
+        if isinstance(rule, Computed):
+            return self.source_of(rule.of)
         if not isinstance(rule, Derivation):
             raise ValueError(f"{name!r} is computed when rows are drawn: no condition can be put on it")
         root, codes = self.source_of(rule.from_)
@@ -193,6 +196,8 @@ class Domain:
                     self.values_of(rule)
                 elif isinstance(rule, of_rules.Sum):
                     derived.check_sum(rule, self[rule.sum], [self[name] for name in rule.of])
+                elif isinstance(rule, Computed):
+                    derived.check_computed(rule, self[rule.compute], self[rule.of])
             except ValueError as error:
                 raise InputError(f"rule {i + 1}: {error}") from None
         try:

@@ -15,10 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import SCHEMA, Condition, cuts_of, with_cuts
+from factored_mwem.domain.functions import EQUAL, FUNCTIONS
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint
 
@@ -138,9 +139,46 @@ class Sum(_Rule):
         return self.of
 
 
-Rule = Implication | Exclusion | Derivation | Order | Sum
+_NAMES: list[Any] = [EQUAL, *FUNCTIONS]
+
+
+def _function(name: str) -> str:
+    """The name; raises ValueError if no function has it."""
+    if name not in _NAMES:
+        raise ValueError(f"is none of {', '.join(_NAMES)}")
+    return name
+
+
+class Computed(_Rule):
+    """A column that is a function of another, in every row: see functions.py. Of a null it is null."""
+
+    compute: str
+    as_: Annotated[str, AfterValidator(_function)] = Field(alias="as", json_schema_extra={"enum": _NAMES})
+    of: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.compute, self.of)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.of,)
+
+
+def in_words(rule: Derivation | Sum | Computed) -> str:
+    """What a rule says of the column that it computes."""
+    first, *others = map(repr, rule.columns)
+    if isinstance(rule, Sum):
+        return f"{first} is {' + '.join(others)}"
+    if isinstance(rule, Derivation):
+        return f"{first} follows from {others[0]}"
+    return f"{first} is {'' if rule.as_ == EQUAL else f'{rule.as_} of '}{others[0]}"
+
+
+Rule = Implication | Exclusion | Derivation | Order | Sum | Computed
 _KINDS: dict[str, type[Rule]] = {
-    "if": Implication, "never": Exclusion, "derive": Derivation, "order": Order, "sum": Sum
+    "if": Implication, "never": Exclusion, "derive": Derivation, "order": Order, "sum": Sum,
+    "compute": Computed,
 }  # fmt: skip
 
 

@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.conditions import holds, intervals, placed
+from factored_mwem.domain.conditions import code_of, holds, intervals, placed
+from factored_mwem.domain.functions import EQUAL, applied, has_values, points_of
 from factored_mwem.domain.levels import Levels, View
-from factored_mwem.domain.rules import Exclusion, Implication, Order, Rule
+from factored_mwem.domain.rules import Computed, Exclusion, Implication, Order, Rule
 
 MAX_ORDER_CELLS = 2**24
 """Of a table of two columns in order, before codes that are alike are put together."""
+MAX_TIE_CELLS = 2**14
+"""Of a column and its function: larger tables are left to the drawing of rows, which keeps the rule anyway.
+"""
 MIN_MERGED = 1.25
 """Classes become a level of their own where they are this many times fewer than the codes."""
 Source = tuple[str, np.ndarray]
@@ -65,6 +69,8 @@ def zeros_of(
         try:
             if isinstance(rule, Order):
                 zeros.append(_ordered(rule, attributes, index))
+            elif isinstance(rule, Computed) and rule.as_ != EQUAL:
+                zeros += _tied(rule, attributes, index)
             for box in _boxes(rule, attributes):
                 zeros += _zeros(box, index, source_of)
         except ValueError as error:
@@ -124,9 +130,32 @@ def _ordered(rule: Order, attributes: Mapping[str, Attribute], index: Mapping[st
     forbidden = (low[:, None] > high[None, :]) & placed(first)[:, None] & placed(second)[None, :]
     if forbidden[np.ix_(placed(first), placed(second))].all() and not (first.nullable or second.nullable):
         raise ValueError(f"no value of {first.name!r} is at most one of {second.name!r}")
+    return _merged(index[first.name], index[second.name], forbidden)
+
+
+def _tied(rule: Computed, attributes: Mapping[str, Attribute], index: Mapping[str, int]) -> Iterator[Zeros]:
+    """The pairs of codes of which no value of the source has a function that lies in the other; none where
+    the table would be large, or rules nothing out.
+    """
+    source, target = attributes[rule.of], attributes[rule.compute]
+    if source.size * target.size > MAX_TIE_CELLS:
+        return
+    forbidden = np.ones((source.size, target.size), dtype=bool)
+    for code, points in enumerate(points_of(source)):
+        values = np.unique(applied(rule.as_, source.type, points))
+        listed = values[has_values(target, values)].tolist()
+        forbidden[code, [code_of(target, value) for value in listed]] = False
+    if source.nullable and target.nullable:
+        forbidden[-1, -1] = False
+    if forbidden.any():
+        yield _merged(index[source.name], index[target.name], forbidden)
+
+
+def _merged(first: int, second: int, forbidden: np.ndarray) -> Zeros:
+    """`forbidden: bool[code of first, code of second]`, with codes that are alike put together."""
     rows, of_first = np.unique(forbidden, axis=0, return_inverse=True)
     cells, of_second = np.unique(rows, axis=1, return_inverse=True)
-    both = [(index[first.name], of_first.ravel()), (index[second.name], of_second.ravel())]
+    both = [(first, of_first.ravel()), (second, of_second.ravel())]
     if both[0][0] > both[1][0]:
         both, cells = both[::-1], cells.T
     positions, classes = zip(*both, strict=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,15 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.errors import NothingLearnt, some_names
 from factored_mwem.mechanisms.first_domain import First
+from factored_mwem.mechanisms.functions import (
+    Relation,
+    derived_attributes,
+    relations_in,
+    rules_among,
+    tied_pruned,
+    to_measure,
+)
+from factored_mwem.mechanisms.maps import maps_in, maps_share
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
 from factored_mwem.privacy.discover import discover, value_thresholds
@@ -56,6 +66,7 @@ class Learning:
     enough: dict[str, float]
     lists: dict[str, ListedValues]
     dropped: tuple[str, ...] = ()
+    relations: tuple[Relation, ...] = ()
 
 
 def learn(
@@ -84,33 +95,89 @@ def learn(
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
     _check_texts(session, rows, found, None if not policy.drop_unique else needed)
     firsts = [First.of(column) for column in found]
-    first = Domain([*(one.attribute for one in firsts), *known])
+    relations = relations_in(session, table, firsts, policy, rows)
+    looked = to_measure(firsts, relations)
+    first = Domain([*(one.attribute for one in looked), *known])
     session = session.encode(first, table)
-    cost = session.left * (1 if alone else one_way_share(first, policy, budget, rows))
-    settled, measured = [], []
-    for a, part in enumerate(initial_shares(first.shape)):
-        taken = session.measure(session.rows, (a,), cost=cost * part)
-        if a < len(firsts):
-            made = prune_domain(firsts[a], taken.noisy, taken.stddev)
-            taken = replace(taken, noisy=with_popular(found[a], made, taken.stddev))
-        else:
-            made = Pruned.whole(first[first.names[a]], taken.noisy)
-        settled.append(made)
-        measured.append(taken)
+    kept_back = budget.amount * maps_share(policy)
+    cost = max(session.left - kept_back, Fraction(0)) * (
+        1 if alone else one_way_share(first, policy, budget, rows)
+    )
+    taken = [
+        session.measure(session.rows, (a,), cost=cost * part)
+        for a, part in enumerate(initial_shares(first.shape))
+    ]
+    settled = _settled(looked, known, taken, relations)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not kept:
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
-    _check_worth(session, rows, [settled[a] for a in kept], [measured[a] for a in kept])
-    domain = Domain(settled[a].attribute for a in kept)
-    return Learning(
+    pruned = [settled[a] for a in kept]
+    measured = [
+        replace(taken[a], positions=(i,), noisy=_counts(looked[a : a + 1], settled[a], taken[a].stddev))
+        for i, a in enumerate(kept)
+    ]
+    _check_worth(session, rows, pruned, measured)
+    attributes = {made.attribute.name: made.attribute for made in pruned}
+    fates = {made.attribute.name: made.fate for made in pruned}
+    attributes |= derived_attributes(relations, firsts, attributes)
+    names = [name for name in (*(one.attribute.name for one in firsts), *first.names) if name in attributes]
+    domain = Domain(map(attributes.__getitem__, dict.fromkeys(names)), rules=rules_among(relations, names))
+    for name, rule in domain.derived.items():
+        fates[name] = min((fates[of] for of in rule.sources), key=lambda fate: fate.kept)
+    learning = Learning(
         domain,
-        session.recode(domain, {settled[a].attribute.name: settled[a].codes for a in kept}),
-        tuple(replace(measured[a], positions=(i,)) for i, a in enumerate(kept)),
-        {settled[a].attribute.name: settled[a].fate for a in kept},
+        session.recode(domain.modelled, {made.attribute.name: made.codes for made in pruned}),
+        tuple(measured),
+        fates,
         {column.column.name: column.enough / (session.unit.grains or 1) for column in found},
         {column.column.name: column.listed for column in found if column.listed is not None},
-        tuple(first.names[a] for a in range(len(first)) if a not in kept),
+        tuple(one.attribute.name for one in firsts if one.attribute.name not in attributes),
+        tuple(relation for relation in relations if relation.target in attributes),
     )
+    return _with_maps(learning, policy, rows)
+
+
+def _with_maps(learning: Learning, policy: Policy, rows: float) -> Learning:
+    """The same without those attributes that follow from another by a table."""
+    before = learning.domain
+    more = maps_in(learning.session, before, learning.measured, policy, rows)
+    if not more:
+        return learning
+    domain = Domain(before, rules=[*before.rules, *(relation.rule for relation in more)])
+    left = [i for i, name in enumerate(before.modelled.names) if name not in domain.derived]
+    same = {a.name: np.arange(a.size) for a in domain.modelled}
+    return replace(
+        learning,
+        domain=domain,
+        session=learning.session.recode(domain.modelled, same),
+        measured=tuple(replace(learning.measured[i], positions=(at,)) for at, i in enumerate(left)),
+        relations=(*learning.relations, *more),
+    )
+
+
+def _settled(
+    firsts: Sequence[First],
+    known: Sequence[Attribute],
+    taken: Sequence[Measurement],
+    relations: Sequence[Relation],
+) -> list[Pruned]:
+    """Each first attribute without what its marginal shows to be empty."""
+    ties = {relation.target: relation.tie for relation in relations if relation.tie is not None}
+    settled: dict[str, Pruned] = {}
+    for one, seen in zip(firsts, taken, strict=False):
+        if one.attribute.name not in ties:
+            settled[one.attribute.name] = prune_domain(one, seen.noisy, seen.stddev)
+    for one, seen in zip(firsts, taken, strict=False):
+        if tie := ties.get(one.attribute.name):
+            settled[tie.compute] = tied_pruned(tie, one, settled[tie.of].attribute, seen)
+    listed = [settled[one.attribute.name] for one in firsts]
+    more = zip(known, taken[len(firsts) :], strict=True)
+    return [*listed, *(Pruned.whole(attribute, seen.noisy) for attribute, seen in more)]
+
+
+def _counts(first: Sequence[First], made: Pruned, stddev: float) -> np.ndarray:
+    """int64[code]: the noisy counts of an attribute; `first`: what it was made from, if it was learnt."""
+    return with_popular(first[0].found, made, stddev) if first else made.noisy
 
 
 def fewest_rows(policy: Policy, budget: Budget, types: Sequence[str]) -> float:

@@ -19,6 +19,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
 from factored_mwem.errors import InputError
 from factored_mwem.owner.mass import MOST_BINS, RARE, mass_edges, popular
+from factored_mwem.owner.relations import relations
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, kind_of, written
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile, profile
 from factored_mwem.tables.codes.spelling import respelt
@@ -80,7 +81,8 @@ def draft(
         attributes = [
             _attribute(a.name, drafted[a.name], None) if a.name in drafted else a for a in attributes
         ]
-    return Domain(attributes, draft="the domain", dialect=None if dialect == PLAIN else dialect)
+    rules = relations(table, attributes, profiles)
+    return Domain(attributes, draft="the domain", rules=rules, dialect=None if dialect == PLAIN else dialect)
 
 
 def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:

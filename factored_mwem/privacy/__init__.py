@@ -2,17 +2,19 @@
 
 What noise costs: accounting/ (unit.py every sensitivity, accountant.py every scale, conversion.py). What
 scores and answers are: workload/candidates.py, residual_basis.py and queries/, domain/levels.py,
-kernels/counting.py, scoring.py and linear.py. What a row is: tables/delimited.py and kernels/text.py (records
-of a text file), source.py, contributions.py and people.py (at most k of a person), parsing.py, codec.py
-(values to codes), profile.py and rest.py (what `discover` counts). Where rows are, and that every place
-counts the same: backends/. mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
+kernels/counting.py, scoring.py and linear.py. What a row is: tables/delimited.py and kernels/text.py
+(records of a text file), source.py, contributions.py and people.py (at most k of a person), parsing.py,
+codec.py (values to codes), profile.py, rest.py and broken.py (what learning counts). Where rows are, and
+that every place counts the same: backends/. mechanisms/ says what is asked; ledger/ keeps count across
+releases and attempts.
 
-What reads private rows: the verbs of `backends.source.Source` (bounded, profile, weighed, encoded,
-fingerprint), of `backends.people.People` (people_by_rows, constancy) and `Datavectors.exact_counts`. On this
-machine all go through `Table.batches` alone, for backends/codes.py and people.py, profile.py, rest.py,
-contributions.py, inputs/people.py and fingerprint.py, and, NOT PRIVATE, for draft.py, owner/evaluation/ (of
-`evaluate`) and verifier/. Counts are exact sums over rows of public functions of each row: order, parts,
-retries and threads cannot change them, and coarser ones are exact sums of finer ones.
+What reads private rows: the verbs of `backends.source.Source` (bounded, profile, weighed, broken_rows,
+encoded, fingerprint), of `backends.people.People` (people_by_rows, constancy) and
+`Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py and
+people.py, profile.py, rest.py, contributions.py, codes/broken.py, inputs/people.py and fingerprint.py, and,
+NOT PRIVATE, for draft.py, owner/evaluation/ (of `evaluate`) and verifier/. Counts are exact sums over rows
+of public functions of each row: order, parts, retries and threads cannot change them, and coarser ones are
+exact sums of finer ones.
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it
@@ -110,7 +112,11 @@ to divide its number: so votes, counts of values, cells and multiples are margin
  5. Of people, who count one each: how many have up to so many rows, and of how many a column is the same in
     all rows, are numbers of people, with proofs in `privacy/people.py`; which columns are taken to be so, and
     how many rows are used, follow from the noisy numbers.
- 6. What is a value's unit, and which of two spellings are the same, is a function of that value and of the
+ 6. What one column says of another: how many rows break it, or how many a table of two columns would get
+    wrong, moves by at most 1 a row, with proofs in `privacy/functions.py`. Which columns are asked about
+    follows from names, types and the noisy answers before; which rules the domain gets from the noisy
+    numbers, and what is then computed from drawn rows reads no others.
+ 7. What is a value's unit, and which of two spellings are the same, is a function of that value and of the
     column's type; no value, however large or odd, ends the reading or is warned about. The order of keys is
     the table's, and so none that is handed on: what is kept is sorted.
 

@@ -88,7 +88,8 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     """The rows as text; with an id, persons of one row to six, none of them together, and some rows of nobody
     (an empty id).
     """
-    frame = pd.read_csv(BUNDLED / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)[list(columns)]
+    frame = pd.read_csv(BUNDLED / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)
+    frame = frame.assign(schooling=frame["education-num"], decade=frame["age"].str[:1])[list(columns)]
     if by_id:
         people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
         frame[ID] = [str(person) if person >= 0 else "" for person in people]
@@ -209,6 +210,16 @@ def crowded() -> list[Configuration]:
     ]
 
 
+FUNCTIONS = ("education", "education-num", "schooling", "decade", "age")
+"""A number that follows from a text, a copy of it, and the tens of a number."""
+
+
+def related(relation: str, k: int, source: str) -> Configuration:
+    """Learnt, of columns that say something of each other, at an epsilon at which that is told of few rows."""
+    more = {"epsilon": 1000.0, "max_cells": 2**17, "words": ["functions"]}
+    return configuration("tree", Person(relation, k), source, learnt=True, columns=FUNCTIONS, **more)
+
+
 def matrix() -> list[Configuration]:
     """All of them; inputs and kinds of question take turns, the rest is crossed."""
     sources, kinds, every = itertools.cycle((*TEXT, *TYPED)), itertools.cycle(WORKLOADS), []
@@ -231,4 +242,5 @@ def matrix() -> list[Configuration]:
     for engine, relation, delta in itertools.product(("tree", "mwem"), RELATIONS, DELTAS):
         every.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
+    every += [related("add-remove", 1, "csv"), related("replace", 3, "csv")]
     return [*every, *crowded()]

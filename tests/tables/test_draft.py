@@ -217,3 +217,18 @@ def test_numbers_that_never_come_twice_are_flagged() -> None:
     assert drafted(list(range(10_000, 14_000))).description == NUMBERED
     assert drafted([*range(10_000, 14_000), 10_000]).description is None
     assert drafted(RNG.random(4000).tolist()).description is None  # a measurement
+
+
+def test_what_all_rows_say_of_two_columns_is_proposed_as_rules() -> None:
+    times = [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=7 * i) for i in range(400)]
+    table = {
+        "time": times,
+        "hour": [t.hour for t in times],
+        "nearly": [t.hour + (i == 399) for i, t in enumerate(times)],
+        "copy": [t.hour for t in times],
+    }
+    rules = [rule.model_dump(by_alias=True, exclude_unset=True) for rule in draft(pa.table(table)).rules]
+    assert rules == [
+        {"compute": "copy", "as": "equal", "of": "hour"},
+        {"compute": "hour", "as": "hour", "of": "time"},
+    ]

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.attribute import OTHER, Attribute
+from factored_mwem.domain.rules import in_words, written
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     ListFacts,
+    FoundRule,
     Manifest,
     MeasuredMarginal,
     MeasuredQuestion,
@@ -40,7 +42,9 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
     names = model.levels.names(plan.modelled.names)
     cliques = [clique for part in model.components for clique in part.tree.cliques]
     return Manifest(
-        **spent.facts(spent.rests_on(request, learnt=plan.learnt, rules=bool(domain.rules))),
+        **spent.facts(
+            spent.rests_on(request, learnt=plan.learnt, rules=not plan.learnt and bool(domain.rules))
+        ),
         stages=_stages(spent.accountant),
         policy=policy.model_dump(mode="json"),
         workload=request.workload.to_dict(),
@@ -53,6 +57,7 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         residuals=tuple(map(_residuals, fitted.residuals)),
         estimated_rows=round(_rows_model(plan, model).total),
         people=_people(plan, model),
+        found_rules=tuple(_found_rules(plan)),
         sample_seed=request.sample_seed,
         warnings=tuple(_warnings(plan, fitted)),
         notes=fitted.notes,
@@ -85,6 +90,12 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
         estimated=round(people_in(model, plan.domain, policy.unit, most)),
         constant=tuple(name for name in plan.people.constant if name in plan.domain),
     )
+
+
+def _found_rules(plan: Plan) -> Iterator[FoundRule]:
+    for relation in plan.learning.relations if plan.learning is not None else ():
+        rule, broken, stddev = relation.rule, relation.broken, relation.stddev
+        yield FoundRule(words=in_words(rule), rule=written(rule), broken=broken, stddev=stddev)
 
 
 def _attribute(a: Attribute, plan: Plan) -> AttributeFacts:

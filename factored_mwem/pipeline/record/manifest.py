@@ -140,6 +140,18 @@ class PeopleFacts(Part):
     constant: tuple[str, ...] = ()
 
 
+class FoundRule(Part):
+    """What one column says of another, found inside the budget and kept in every row. `rule` as in the
+    domain and `words`; `broken`: by a noisy count, of standard deviation `stddev`, how many rows (or grains
+    of people) did not keep it.
+    """
+
+    words: str
+    rule: dict[str, Any]
+    broken: int
+    stddev: float
+
+
 class Manifest(Statement):
     """The statement of a release as a whole.
 
@@ -167,6 +179,7 @@ class Manifest(Statement):
     questions: tuple[MeasuredQuestion, ...] = ()
     estimated_rows: int
     people: PeopleFacts | None = None
+    found_rules: tuple[FoundRule, ...] = ()
     sample_seed: int | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -195,7 +195,8 @@ def _of_release(manifest: Manifest, parameters: dict[str, Any]) -> dict[str, tup
 
 
 def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, parameters: dict[str, Any]) -> bool:
-    learnt, rules = parameters["settings"]["domain"] is None, bool(manifest.domain.get("rules"))
+    learnt = parameters["settings"]["domain"] is None
+    rules = not learnt and bool(manifest.domain.get("rules"))
     return manifest.guarantee.assumptions in possible(policy, learnt=learnt, ledger=True, rules=rules)
 
 

@@ -18,6 +18,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, Source, Spill
+from factored_mwem.tables.codes.broken import Hypothesis, count_broken
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
@@ -77,6 +78,10 @@ class People(Local):
     def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
         """As of any table, in parts of a grain."""
         return weighed(self.table, known, self._weighted(list(known)))
+
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+        """As of any table, in grains."""
+        return count_broken(self.table, known, hypotheses, self._weighted(list(known)))
 
     def _weighted(self, columns: Sequence[str]) -> Iterator[Weighted]:
         """The rows of these columns, by what each weighs, in grains."""

@@ -14,6 +14,9 @@ from factored_mwem.tables.backends.datavectors import Datavectors
 from factored_mwem.tables.inputs.table import Table, Visible
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from factored_mwem.tables.codes.broken import Hypothesis
     from factored_mwem.tables.codes.profile import ColumnProfile
     from factored_mwem.tables.codes.rest import Known
 
@@ -64,6 +67,10 @@ class Source(Visible):
         """
 
     @abstractmethod
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+        """int64[hypothesis]: the rows that break each, of columns read as is `known`; one pass: private."""
+
+    @abstractmethod
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         """The rows of the domain's columns as codes. May read rows, or do so later, in every pass."""
 
@@ -100,6 +107,11 @@ class Local(Source):
         from factored_mwem.tables.codes.rest import weighed
 
         return weighed(self.table, known)
+
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+        from factored_mwem.tables.codes.broken import count_broken
+
+        return count_broken(self.table, known, hypotheses)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         return encode_table(domain, self.table.once(), spill.most, spill.folder)

@@ -20,6 +20,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.tables.backends import spark_tasks as tasks
 from factored_mwem.tables.backends.source import Source, Spill
 from factored_mwem.tables.backends.spark_rows import SparkRows, changed, collected, keep, kept_no_more
+from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.parsing import is_text
 from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
 from factored_mwem.tables.codes.rest import Known
@@ -198,6 +199,20 @@ class SparkSource(Source):
         """What each row gives the values that it holds is for the workers to say."""
         profiles = empty_profiles(self.schema, list(known))
         return self._counted(self._rows_kept(list(known)), profiles, tasks.WeighValues(tuple(known.values())))
+
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+        """Each row is looked at by a worker; one number for each hypothesis comes back of each."""
+        task = tasks.CountBroken(tuple(known), tuple(known.values()), tuple(hypotheses))
+        marks, counts = tasks.NO_MARKS, np.zeros(len(hypotheses), dtype=np.int64)
+        for part, sums in tasks.all_parts(
+            collected(self._rows_kept(list(known)).mapInArrow(task, tasks.SUMS)).to_batches()
+        ):
+            if part == tasks.MARK:
+                marks = marks + tasks.unpacked(sums)
+            else:
+                counts += np.frombuffer(sums, "<i8")
+        self._compare(marks)
+        return counts
 
     def _counted(
         self, rows: Any, profiles: dict[str, ColumnProfile], task: tasks.SparkTask

@@ -20,6 +20,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.tables.backends import counting
 from factored_mwem.tables.backends.datavectors import Axis
+from factored_mwem.tables.codes.broken import Hypothesis, broken
 from factored_mwem.tables.codes.codec import code_dtype, encode
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.codes.rest import Known, weigh
@@ -265,6 +266,26 @@ class WeighValues(CountValues):
     def counted(self, columns: Sequence[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:
         for values, sums in weigh(columns, self.known):
             yield values, pa.array(sums)
+
+
+@dataclass(frozen=True)
+class CountBroken(SparkTask):
+    """SUMS of rows of the columns `names`, then both hashes of the row: the marks, and as part 0 the rows
+    that break each hypothesis, int64 each.
+    """
+
+    names: tuple[str, ...]
+    known: tuple[Known, ...]
+    hypotheses: tuple[Hypothesis, ...]
+
+    def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        marks, counts = NO_MARKS, np.zeros(len(self.hypotheses), dtype="<i8")
+        known = dict(zip(self.names, self.known, strict=True))
+        for batch in sound_batches("the table", lambda: iter(batches)):
+            *columns, a, b = batch.columns
+            marks = marks + marks_of(batch.num_rows, a, b)
+            counts += broken(dict(zip(self.names, columns, strict=True)), known, self.hypotheses)
+        yield _sums([(MARK, marks.tobytes()), (0, counts.tobytes())])
 
 
 def _tallied(name: int, tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

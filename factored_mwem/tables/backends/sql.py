@@ -21,6 +21,7 @@ from factored_mwem.errors import Busy, InputError
 from factored_mwem.tables.backends.counting import check_cells
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors, coarser
 from factored_mwem.tables.backends.source import Source, Spill
+from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.arrow_input import is_of, unquoted
@@ -116,6 +117,10 @@ class PushedDown(Source):
 
     def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
         return self.profile(list(known))
+
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> NoReturn:
+        self.check_domain(None)
+        raise AssertionError
 
     def fingerprint(self, key: bytes) -> NoReturn:
         what = "--run-id tells tables apart by their rows, which --push-down does not see"

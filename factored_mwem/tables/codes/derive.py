@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from factored_mwem.domain.conditions import code_of, intervals
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.rules import Chain, Derivation, Order, Sum
+from factored_mwem.domain.functions import EQUAL
+from factored_mwem.domain.rules import Chain, Computed, Derivation, Order, Sum
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import as_string, column_of, decode, from_units, typed
 from factored_mwem.tables.codes.parsing import is_text, plain, read_units, spelt, value_type
+from factored_mwem.tables.codes.tie import tie
 
 MAX_TRIES = 16
 """How often two values out of order are drawn again, before they are put in order by hand."""
@@ -36,6 +38,11 @@ def check_rules(domain: Domain, schema: pa.Schema) -> None:
                 raise InputError(f"columns {names} are in order, so they must be {what}")
             if is_text(value_type(kind)) and first.format != second.format:
                 raise InputError(f"{first.name!r} and {second.name!r} are in order, but of two formats")
+        elif isinstance(rule, Computed) and rule.as_ == EQUAL:
+            copy, of = (schema.field(name).type for name in rule.columns)
+            if copy != of:
+                names = f"{rule.compute!r} ({spelt(copy)}) and {rule.of!r} ({spelt(of)})"
+                raise InputError(f"columns {names} are copies, so they must be of one type")
     ordered = [name for rule in domain.rules if isinstance(rule, Order) for name in rule.order]
     for name in (*domain.cut_columns, *ordered):
         attribute, kind = domain[name], value_type(schema.field(name).type)
@@ -57,8 +64,12 @@ def decode_table(
     }
     for chain in domain.chains:
         _put_in_order(chain, domain, by_name, made, rng)
+    for source, rules in domain.ties.items():
+        tie(domain, source, rules, by_name, made, rng)
     for name, of in domain.derived.items():
-        if isinstance(of, Derivation):
+        if isinstance(of, Computed):
+            made[name] = made[of.of]
+        elif isinstance(of, Derivation):
             drawn = by_name[of.from_] if of.from_ in by_name else encode(domain[of.from_], made[of.from_])
             made[name] = _values(domain, of, schema.field(name), rng).take(pa.array(drawn.astype(np.int64)))
         else:

@@ -1,0 +1,265 @@
+"""Functions: what one column says of another, found inside the budget, and kept in every row from then on.
+
+Copies, sums, parts of times and of digits are guessed from what is known for free (hypotheses.py); one
+charged vector says how many rows break each. Those that hardly any row breaks become rules of the learnt
+domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import intervals, placed
+from factored_mwem.domain.functions import EQUAL, applied, points_of
+from factored_mwem.domain.grids import level
+from factored_mwem.domain.rules import Computed, Derivation, Rule, Sum
+from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
+from factored_mwem.mechanisms.hypotheses import Seen, hypotheses_of, values_of
+from factored_mwem.mechanisms.prune import Pruned
+from factored_mwem.privacy.found_column import FoundColumn
+from factored_mwem.privacy.functions import PrivateBroken
+from factored_mwem.privacy.rows import Sealed, SealedQuery
+from factored_mwem.privacy.session import Measurement, Session, noise_for
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.source import Source
+from factored_mwem.tables.codes.broken import SUM, Hypothesis
+
+T = TypeVar("T")
+SHARE = Fraction(1, 100)
+"""Of the whole budget, for all hypotheses together."""
+COARSE, FINE = 1 / 40, 1 / 120
+"""The noise may be this share of the rows at most, in a first look at all and in a second at those left: so
+many hypotheses are asked about as allow it, likeliest first; where a single one is too many, none is.
+"""
+DIRT = 1 / 1000
+"""A rule that so few rows break is taken to hold: they come out as it says."""
+SURE, MAYBE = 3.0, 4.0
+"""So is one whose number is within so many standard deviations of the noise from none; and one that may be,
+in the first look.
+"""
+STAKE = 20
+"""At least so many times that must be the rows that do not hold the column's most frequent value: where a
+column says the same in nearly all rows, two of them agree by chance.
+"""
+MIN_CELLS = 2**17
+"""Fewer cells may not hold the tables of columns that are tied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A rule that was found, the noisy number of rows that `broken` it, and its standard deviation."""
+
+    rule: Derivation | Sum | Computed
+    broken: int
+    stddev: float
+
+    @property
+    def target(self) -> str:
+        return self.rule.columns[0]
+
+    @property
+    def tie(self) -> Computed | None:
+        return self.rule if isinstance(self.rule, Computed) and self.rule.as_ != EQUAL else None
+
+
+def wanted(policy: Policy) -> bool:
+    """Whether functions are looked for: rows of a person are drawn apart, and keep no rules."""
+    return not policy.people
+
+
+def relations_in(
+    session: Session, table: Source, firsts: Sequence[First], policy: Policy, rows: float
+) -> list[Relation]:
+    """The copies, sums and parts in the private `table`. Cost: SHARE of the budget, nothing where no
+    hypothesis can be made, or where noise would hide too much. `rows`: noisy, of the table.
+    """
+    if not wanted(policy):
+        return []
+    tied = policy.engine == "tree" and policy.cells >= MIN_CELLS
+    guesses = [
+        each
+        for each in hypotheses_of([first.found for first in firsts], firsts)
+        if tied or each.function in (EQUAL, SUM)
+    ]
+    by_name = {first.found.column.name: first for first in firsts}
+    guesses = [each for each in guesses if each.function != SUM or _sum_of(each.rule, by_name) is not None]
+
+    def seal(asked: Sequence[Hypothesis]) -> PrivateBroken:
+        names = dict.fromkeys(name for each in asked for name in each.columns)
+        return PrivateBroken.of(table, {name: by_name[name].found.known for name in names}, asked)
+
+    def stake(each: Hypothesis) -> float:
+        return at_stake(by_name[each.target], rows)
+
+    kept = sifted(session, session.accountant.budget.amount * SHARE, guesses, seal, rows, stake)
+    return [Relation(each.rule, n, stddev) for each, n, stddev in _compatible(kept)]
+
+
+def sifted(
+    session: Session,
+    cost: Fraction,
+    listed: Sequence[T],
+    seal: Callable[[Sequence[T]], Sealed],
+    rows: float,
+    stake: Callable[[T], float],
+) -> list[tuple[T, int, float]]:
+    """Those of `listed` that hardly any row breaks, by two looks at half of the `cost` each: a coarse one
+    at as many as can be asked about, and a finer one at those of which few rows may be broken. Each comes
+    with its second noisy number and the noise of that. `seal` gives one number for each, which a person
+    moves by at most her weight; `stake`: the noisy number of rows that could break it. Public, but for what
+    is sealed.
+    """
+
+    def noise(count: int) -> float:
+        query = SealedQuery.each((), (), session.unit.linf_of_marginal, count)
+        return noise_for(cost / 2, query.sensitivity(session.composition), session.composition).stddev
+
+    if noise(1) > FINE * rows:
+        return []
+    left = [(each, 0) for each in listed if stake(each) >= STAKE * bound(noise(1), rows)]
+    for most in (COARSE, FINE):
+        while left and noise(len(left)) > most * rows:
+            left.pop()
+        if most == FINE and left:
+            sure = bound(noise(len(left)), rows)
+            left = [(each, 0) for each, _ in left if stake(each) >= STAKE * sure]
+        if not left:
+            return []
+        asked = [each for each, _ in left]
+        taken = session.measure(seal(asked), None, cost=cost / 2, stage="discover")
+        pairs = zip(asked, taken.noisy.tolist(), strict=True)
+        few = bound(taken.stddev, rows, SURE if most == FINE else MAYBE)
+        left = [(each, n) for each, n in pairs if n <= few]
+    return [(each, n, taken.stddev) for each, n in left]
+
+
+def bound(noise: float, rows: float, sure: float = SURE) -> float:
+    """The noisy number of rows that may break what is taken to hold."""
+    return max(sure * noise, DIRT * rows)
+
+
+def at_stake(first: First, rows: float) -> float:
+    """The noisy number of rows that do not hold a column's most frequent value, or none."""
+    found = first.found
+    counts = [n for values in (found.values, found.texts) for n in values.values()]
+    return rows - max([*counts, rows - found.present])
+
+
+def _compatible(kept: Sequence[tuple[Hypothesis, int, float]]) -> list[tuple[Hypothesis, int, float]]:
+    """Those of which none computes what another computes or computes from, the likeliest first."""
+    chosen: list[tuple[Hypothesis, int, float]] = []
+    targets, sources = set[str](), set[str]()
+    for each, n, stddev in kept:
+        if each.target in targets | sources or targets & set(each.sources):
+            continue
+        chosen.append((each, n, stddev))
+        targets.add(each.target)
+        sources |= set(each.sources)
+    return chosen
+
+
+def _sum_of(rule: Rule, firsts: Mapping[str, First]) -> Attribute | None:
+    """An attribute for the sum of others, which has bins for all that their first attributes may add up to;
+    None if the column cannot hold that.
+    """
+    assert isinstance(rule, Sum)
+    target, parts = firsts[rule.sum], [firsts[name].attribute for name in rule.of]
+    ends = np.zeros(2)
+    for part in parts:
+        low, high = (bound[placed(part)] for bound in intervals(part))
+        ends += low.min(), high.max()
+    scale, (least, most) = target.found.scale, bounds_of(target.found)
+    first, last = int(np.floor(ends[0] * scale)) - 1, int(np.ceil(ends[1] * scale)) + 1
+    if first < least or last > most:
+        return None
+    inside = target.edges[(first < target.edges) & (target.edges <= last)]
+    edges = np.array([first, *inside.tolist(), last + 1], dtype=np.int64)
+    nullable = any(part.nullable for part in parts)
+    facts = facts_of(target.found, required=not nullable)
+    return Attribute.model_validate({**facts, "edges": edges_in_json(target.found, edges)})
+
+
+def to_measure(firsts: Sequence[First], relations: Sequence[Relation]) -> list[First]:
+    """The first attributes of the columns that are modelled: none of a copy or a sum, and of a tied one a
+    code for each value that the function can have.
+    """
+    by_name, left = {first.attribute.name: first for first in firsts}, []
+    relation_of = {relation.target: relation for relation in relations}
+    for first in firsts:
+        relation = relation_of.get(first.attribute.name)
+        if relation is None:
+            left.append(first)
+        elif relation.tie is not None:
+            source = by_name[relation.tie.of]
+            seen = Seen.of(source.found)
+            assert seen is not None, "nothing was computed from what is not seen"
+            values = values_of(relation.tie.as_, source.found, seen)
+            left.append(replace(first, attribute=_listed(first.found, values, source.attribute)))
+    return left
+
+
+def _listed(found: FoundColumn, values: Sequence[int], source: Attribute) -> Attribute:
+    facts = facts_of(found, required=not source.nullable)
+    listed = {"categories": list(values), "categoriesOrdered": True}
+    return Attribute.model_validate({**facts, "decimals": None, **listed})
+
+
+def tied_pruned(tie: Computed, first: First, source: Attribute, seen: Measurement) -> Pruned:
+    """The attribute of a tied column once that of its source is settled: with the values that stand out from
+    the noise, of those that the function has there, and null where that may be. `seen`: the first's marginal.
+    """
+    before, noisy = first.attribute, seen.noisy
+    values = np.array(before.values)
+    there = np.concatenate([applied(tie.as_, source.type, points) for points in points_of(source)])
+    clear = np.isin(values, there) & (noisy[: len(values)] > level(len(values)) * seen.stddev)
+    if not clear.any():
+        clear = np.isin(values, there)
+    left = values[clear]
+    attribute = _listed(first.found, left.tolist(), source)
+    codes, kept = np.argmin(np.abs(values[:, None] - left[None, :]), axis=1), clear
+    if before.nullable:
+        most = int(np.argmax(noisy[: len(values)][clear]))
+        codes = np.append(codes, len(left) if attribute.nullable else most)
+        kept = np.append(kept, attribute.nullable)
+    counts = np.zeros(attribute.size, dtype=np.int64)
+    counts[codes[kept]] = noisy[kept]
+    return Pruned(attribute, codes, kept, counts, 0.0, float(noisy[~kept].sum()))
+
+
+def derived_attributes(
+    relations: Sequence[Relation], firsts: Sequence[First], settled: Mapping[str, Attribute]
+) -> dict[str, Attribute]:
+    """The attributes of copies and sums, as those of their sources are `settled`."""
+    by_name, made = {first.attribute.name: first for first in firsts}, dict[str, Attribute]()
+    for relation in relations:
+        rule = relation.rule
+        if isinstance(rule, Sum):
+            attribute = _sum_of(rule, by_name)
+            assert attribute is not None, "a sum that was looked for fits its column"
+            nullable = any((settled.get(name) or made[name]).nullable for name in rule.of)
+            constraints = attribute.constraints.model_copy(update={"required": not nullable})
+            made[rule.sum] = _revalidated(attribute, constraints=constraints)
+        elif isinstance(rule, Computed) and relation.tie is None:
+            source = settled.get(rule.of) or made.get(rule.of)
+            if source is not None:  # else it was left out, and so is its copy
+                made[rule.compute] = _revalidated(source, name=rule.compute)
+    return made
+
+
+def _revalidated(attribute: Attribute, **other: object) -> Attribute:
+    fields = attribute.model_dump(by_alias=True, exclude_unset=True) | {"type": attribute.type}
+    more = {
+        key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in other.items()
+    }
+    return Attribute.model_validate(fields | more)
+
+
+def rules_among(relations: Sequence[Relation], names: Collection[str]) -> list[Rule]:
+    """The rules of which all columns are released."""
+    return [relation.rule for relation in relations if set(relation.rule.columns) <= set(names)]

@@ -1,0 +1,190 @@
+"""What one column says of another is found, kept in every row, and paid for once; what is not so is not
+found.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from support.asked import request_of
+from support.fakes import FakeNoise
+
+from factored_mwem.accounting.accountant import price
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.rules import in_words
+from factored_mwem.mechanisms import functions
+from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.codes import derive
+from factored_mwem.workload.workload import Workload
+
+ROWS = 20_000
+REGION = {"CA": "west", "NY": "east", "TX": "south", "WA": "west", "NJ": "east", "NV": "west"}
+FOUND = {
+    "'copy' is 'delay'",
+    "'hour' is hour of 'time'",
+    "'month' is month of 'time'",
+    "'minute' is below hundred of 'clock'",
+    "'gross' is 'net' + 'tax'",
+    "'region' follows from 'state'",
+}
+
+
+def table(dirt: int = 0) -> pd.DataFrame:
+    """Columns that follow from others in all rows but `dirt` of them."""
+    rng = np.random.default_rng(0)
+    hours = rng.choice([6, 7, 9, 12, 17, 20], ROWS)
+    days = rng.integers(0, 365, ROWS)
+    time = pd.Timestamp("2013-01-01") + pd.to_timedelta(days * 24 + hours, unit="h")
+    clock = rng.choice([5, 8, 13, 17], ROWS) * 100 + rng.integers(0, 12, ROWS) * 5
+    state = rng.choice([*REGION], ROWS)
+    net, tax = rng.gamma(2, 3000, ROWS).astype(int), rng.gamma(1, 2000, ROWS).astype(int)
+    delay = rng.integers(-20, 60, ROWS)
+    made = pd.DataFrame(
+        {"time": time.astype(str), "clock": clock, "month": time.month, "hour": time.hour}
+        | {"minute": clock % 100, "state": state, "region": [REGION[s] for s in state]}
+        | {"net": net, "tax": tax, "gross": net + tax, "delay": delay, "copy": delay}
+    )
+    wrong = made.index[:dirt]
+    for name in ("month", "hour", "minute", "gross", "copy"):
+        made.loc[wrong, name] = np.roll(made[name], 1001)[wrong]
+    made.loc[wrong, "region"] = np.where(made.loc[wrong, "region"] == "west", "east", "west")
+    return made
+
+
+def kept(rows: pd.DataFrame) -> dict[str, bool]:
+    """Whether each holds in every row."""
+    time = pd.to_datetime(rows["time"])
+    both = {
+        "'copy' is 'delay'": rows["copy"] == rows["delay"],
+        "'hour' is hour of 'time'": rows["hour"] == time.dt.hour,
+        "'month' is month of 'time'": rows["month"] == time.dt.month,
+        "'minute' is below hundred of 'clock'": rows["minute"] == rows["clock"] % 100,
+        "'gross' is 'net' + 'tax'": rows["gross"] == rows["net"] + rows["tax"],
+        "'region' follows from 'state'": rows.groupby("state")["region"].transform("nunique") == 1,
+    }
+    return {name: bool(of.all()) for name, of in both.items()}
+
+
+def released(data: Any, fake: FakeNoise, columns: list[str] | None = None, **choices: Any) -> Release:
+    policy = Policy.of(**{"epsilon": 3.0, "rounds": 2} | choices)
+    data = data if columns is None else data[columns]
+    source = open_source(pa.Table.from_pandas(data, preserve_index=False))
+    request = request_of(source, Workload.marginals(2), policy, None, rows=4000, sample_seed=1)
+    return make(request, noise=fake)
+
+
+@cache
+def made(dirt: int = 0) -> Release:
+    return released(table(dirt), FakeNoise())
+
+
+def words(release: Release) -> set[str]:
+    return {in_words(rule) for rule in release.domain.rules}  # type: ignore[arg-type]
+
+
+def asked(release: Release, last: str) -> list[Any]:
+    return [entry for entry in release.manifest.ledger if entry.target[-1:] == (last,)]
+
+
+def test_what_holds_in_all_rows_is_found_and_kept_in_all() -> None:
+    assert kept(table()) == dict.fromkeys(FOUND, True)
+    assert words(made()) == FOUND
+    assert kept(made().to_pandas()) == dict.fromkeys(FOUND, True)
+    stated = made().manifest
+    assert {rule.words for rule in stated.found_rules} == FOUND
+    assert all(rule.broken == 0 and rule.stddev > 0 for rule in stated.found_rules)
+    assert "rules" not in stated.guarantee.assumptions  # nobody declared them
+
+
+def test_values_stay_near_what_they_were() -> None:
+    """The hour is measured, not drawn from a bin of days; and a sum has the mean of its parts."""
+    rows, real = made().to_pandas(), table()
+    shares = (each["hour"].value_counts(normalize=True) for each in (rows, real))
+    assert next(shares).sub(next(shares), fill_value=0).abs().max() < 0.03
+    assert {*rows["minute"]} <= {*real["minute"]}
+    assert rows["gross"].mean() == pytest.approx(real["gross"].mean(), rel=0.05)
+
+
+def test_what_is_broken_in_many_rows_is_not_found() -> None:
+    release = made(ROWS // 20)
+    assert not words(release) and not release.manifest.found_rules
+
+
+def test_few_dirty_rows_come_out_as_the_rule_says() -> None:
+    release = made(ROWS // 2000)
+    assert words(release) == FOUND and kept(release.to_pandas()) == dict.fromkeys(FOUND, True)
+    assert {rule.broken for rule in release.manifest.found_rules} <= {8, 9, ROWS // 2000}
+
+
+LAST = (("functions",), ("determined",))
+POLICIES: list[dict[str, Any]] = [
+    {},
+    {"neighbours": "replace"},
+    {"neighbours": "replace", "contributions": 3},
+]
+
+
+@pytest.mark.parametrize("choices", POLICIES, ids=str)
+def test_what_is_asked_is_charged_for(choices: dict[str, Any]) -> None:
+    fake = FakeNoise()
+    release = released(table(), fake, epsilon=9.0, **choices)
+    unit = Unit(Neighbours(choices.get("neighbours", "add-remove")), choices.get("contributions", 1))
+    entries, calls = release.manifest.ledger, fake.calls
+    assert [entry.scale for entry in entries] == [call.scale for call in calls]
+    for last in ("functions", "determined"):
+        for entry in asked(release, last):
+            count = len(entry.target) - 1
+            assert entry.stage == "discover" and entry.sensitivity == count * unit.contributions**2
+            (call,) = [c for e, c in zip(entries, calls, strict=True) if e is entry]
+            assert len(np.asarray(call.values)) == count
+    both = [
+        price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) for e in entries if e.target[-1:] in LAST
+    ]
+    amount = Policy.of(epsilon=9.0, **choices).budget(learn_domain=True).amount
+    assert 0 < sum(both) <= 2 * functions.SHARE * amount
+
+
+def test_nothing_is_charged_where_types_allow_nothing() -> None:
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"a": rng.choice(["x", "y"], 2000), "b": rng.gamma(2, 30.5, 2000)})
+    release = released(data, FakeNoise())
+    assert not asked(release, "functions") and not asked(release, "determined")
+
+
+def test_nothing_is_charged_where_noise_would_hide_it() -> None:
+    release = released(table(), FakeNoise(), epsilon=0.3, columns=["delay", "copy", "state"])
+    assert not asked(release, "functions") and not asked(release, "determined")
+
+
+def test_columns_that_say_little_are_not_taken_for_copies() -> None:
+    """Two flags of which each is raised in one row of 500."""
+    rng = np.random.default_rng(0)
+    flags = {name: rng.choice(["no", "yes"], ROWS, p=[0.998, 0.002]) for name in "ab"}
+    release = released(pd.DataFrame(flags), FakeNoise())
+    assert not words(release) and not asked(release, "functions")
+
+
+@pytest.mark.parametrize("engine", ["mwem"])
+def test_an_engine_that_keeps_no_zeros_gets_what_it_can_keep(engine: str) -> None:
+    release = released(table()[["time", "hour", "delay", "copy"]], FakeNoise(), engine=engine)
+    assert words(release) == {"'copy' is 'delay'"}
+
+
+def test_a_planted_search_that_takes_all_it_asks_about_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "bound", lambda *_: 1e9)
+    monkeypatch.setattr(functions, "STAKE", 0)
+    assert words(released(table(ROWS // 20), FakeNoise()))
+
+
+def test_a_planted_rule_that_rows_do_not_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derive, "tie", lambda *_: None)
+    rows = released(table(), FakeNoise()).to_pandas()
+    assert not kept(rows)["'hour' is hour of 'time'"]
