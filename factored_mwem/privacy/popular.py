@@ -16,7 +16,8 @@ from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.codes.kinds import MAX_DECIMALS
+from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
 SHIFT = 4
@@ -36,6 +37,30 @@ def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, 
     return counts | {"t" + text: n for text, n in column.texts(found.kinds, least).items()}
 
 
+def as_written(found: FoundColumn) -> FoundColumn:
+    """The same column, whose numbers are read as they are where the votes call them whole: votes don't show
+    decimals in a few per cent of the rows, but a single value that often is popular.
+    """
+    return replace(found, type="number", decimals=None) if found.type == "integer" else found
+
+
+def with_decimals(found: FoundColumn) -> FoundColumn:
+    """The same column, of numbers with decimals if a value that was found to be popular among whole numbers
+    has any. It looks at what noise and threshold have let through, so it costs nothing.
+    """
+    if found.type != "integer":
+        return found
+    needed = {v: next((d for d in range(MAX_DECIMALS + 1) if round(v, d) == v), None) for v in found.values}
+    most = max((d for d in needed.values() if d is not None), default=0)
+    if not most:
+        return found
+    steps = {v: float(round(v * 10**most)) for v, d in needed.items() if d is not None}
+    steps = {v: step for v, step in steps.items() if abs(step) < MAX_POPULAR}
+    values = {step: found.values[v] for v, step in steps.items()}
+    rare = frozenset(steps.get(one, one) if isinstance(one, float) else one for one in found.rare)
+    return replace(found, type="number", decimals=most, values=values, rare=rare)
+
+
 def keys_together(
     found: Sequence[FoundColumn], profiles: Mapping[str, ColumnProfile], least: int
 ) -> dict[str, int]:
@@ -43,7 +68,7 @@ def keys_together(
     return {
         f"{at} {key}": n
         for at, one in enumerate(found)
-        for key, n in keys_of(one, profiles[one.column.name], least).items()
+        for key, n in keys_of(as_written(one), profiles[one.column.name], least).items()
     }
 
 
@@ -71,7 +96,7 @@ def popular_together(
     scale, threshold, charged = together_for(unit, columns, cost, delta)
     least = int(scale / SHIFT)
     names = [one.column.name for one in looked]
-    rests = Sealed(table.weighed({one.column.name: one.known for one in looked}))
+    rests = Sealed(table.weighed({one.column.name: as_written(one).known for one in looked}))
     sensitivity = unit.l2_squared_of_marginal * WEIGHT**2
     charge = Charge("discover", Mechanism.THRESHOLD, (*names, RARER), scale, sensitivity, charged)
     profiles: dict[str, ColumnProfile] = session._unseal(rests, charge)
@@ -82,7 +107,10 @@ def popular_together(
         at, key = place.split(" ", 1)
         more[names[int(at)]][key] = (n + least) // WEIGHT
     enough = (threshold + least) / WEIGHT
-    return [with_rare(one, more[one.column.name], enough) if one in looked else one for one in found]
+    return [
+        with_decimals(with_rare(one, more[one.column.name], enough)) if one in looked else one
+        for one in found
+    ]
 
 
 def second_share(columns: int) -> Fraction:
