@@ -93,6 +93,7 @@ def _of_numbers(attribute: Attribute, column: ColumnProfile) -> Iterator[tuple[i
     once = int((column.counts == 1).sum())
     if attribute.type == "integer" and attribute.edges and 2 * once > column.counts.sum():
         yield 0, NUMBERED
+        return
     if attribute.sentinels:
         beside = _listed(attribute.sentinels)
         yield (
