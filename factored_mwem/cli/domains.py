@@ -76,16 +76,21 @@ def drafted(table: TableName, settings: ReleaseSettings) -> Domain:
 
 
 def draft_text(domain: Domain) -> str:
-    """The file of a draft, a field a line."""
+    """The file of a draft: what is to be decided, then the fields, each on a line of its own."""
     facts = domain.to_dict()
-    fields = (json.dumps(field, ensure_ascii=False) for field in facts.pop("fields"))
+    lists = {key: facts.pop(key) for key in ("questions", "fields") if key in facts}
     rest = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in facts.items())
-    return "{\n" + rest + ' "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}\n"
+    parts = [
+        f' "{key}": [\n  ' + ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in ones) + "\n ]"
+        for key, ones in lists.items()
+    ]
+    return "{\n" + rest + ",\n".join(parts) + "\n}\n"
 
 
 def warn(domain: Domain) -> None:
-    """Say on stderr what a draft is, and which columns look like identifiers."""
+    """Say on stderr what a draft is, and what is to be decided about it, most urgent first."""
     typer.echo(REVIEW, err=True)
-    for field in domain:
-        if field.description is not None:
-            typer.echo(f"Column {field.name!r}: {field.description}.", err=True)
+    if domain.questions:
+        typer.echo("To decide, most urgent first:", err=True)
+    for number, question in enumerate(domain.questions, 1):
+        typer.echo(f"{number:3}. {question}.", err=True)

@@ -33,7 +33,7 @@ _FILE_KEYS = (
     "name", "path", "title", "description", "$schema", "primaryKey", "foreignKeys", "uniqueKeys",
     "fieldsMatch",
 )  # fmt: skip
-_OWN_KEYS = ("missingValues", "draft", "rules", "dialect", "encoding")
+_OWN_KEYS = ("missingValues", "draft", "questions", "rules", "dialect", "encoding")
 _FIELD_KEYS = ("example", "examples", "rdfType")
 MAX_CODES = 2**24
 """Of all attributes of a domain file together: a few words may declare any number, of 8 bytes each."""
@@ -55,8 +55,10 @@ class Domain:
         draft: str | None = None,
         rules: Sequence[Rule | dict[str, Any]] | None = None,
         dialect: Dialect | None = None,
+        questions: Sequence[str] = (),
     ) -> None:
-        """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet.
+        """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet;
+        `questions`: what that person must decide, most urgent first.
 
         `rules`: what is publicly known of how the columns hang together, see `domain/rules.py`; their bounds
         cut bins. `dialect`: how a text table's cells are written. Raises InputError for what they may not
@@ -66,6 +68,7 @@ class Domain:
             draft, dialect = draft or attributes.draft, dialect or attributes.dialect
             rules = attributes.rules if rules is None else rules
         self.draft: str | None = draft
+        self.questions = tuple(questions)
         self.dialect: Dialect | None = dialect
         self.rules: tuple[Rule, ...] = of_rules.rules_of(rules or ())
         self.attributes = tuple(attributes)
@@ -264,6 +267,8 @@ class Domain:
             for a in self.attributes
         ]
         written: dict[str, Any] = {"draft": True} if self.draft is not None else {}
+        if written and self.questions:
+            written["questions"] = list(self.questions)
         written["fields"] = fields
         if self.dialect is not None:
             written |= self.dialect.to_dict()
@@ -283,6 +288,7 @@ class Domain:
             "required": ["fields"],
             "properties": {
                 "draft": {"type": "boolean"},
+                "questions": {"type": "array", "items": {"type": "string"}},
                 "fields": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Attribute"}},
                 "missingValues": {"type": "array", "items": {"type": "string"}},
                 **Dialect.json_schema(),

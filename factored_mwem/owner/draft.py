@@ -19,6 +19,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
 from factored_mwem.errors import InputError
 from factored_mwem.owner.mass import MOST_BINS, RARE, mass_edges, popular
+from factored_mwem.owner.questions import questions_of
 from factored_mwem.owner.relations import relations
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, kind_of, written
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile, profile
@@ -32,11 +33,6 @@ FEW = 32
 """Numbers and moments of at most so many values are categories."""
 MOST_SENTINELS = 8
 """Texts beside numbers: with more of them the column is one of text."""
-IDENTIFIER = (
-    "nearly every value is its own: an identifier or free text; leave it out with --columns or list what is "
-    "public"
-)
-NUMBERED = "no number comes twice: if it is an identifier, leave it out with --columns"
 OTHER = "other"
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """Of the years 1 and 9999."""
@@ -51,8 +47,8 @@ def draft(
 ) -> Domain:
     """NOT PRIVATE: a first domain whose values, bounds and nulls are those of the data.
 
-    Review every field, and widen bounds to what is publicly known. A field that looks like an identifier has
-    a `description` that says so. No release takes the draft before `Domain.reviewed()`, or before a person
+    Review every field, and widen bounds to what is publicly known; `Domain.questions` says what is to be
+    decided, most urgent first. No release takes the draft before `Domain.reviewed()`, or before a person
     removes "draft" from its file. `records`: see Policy; `dialect`: how a text file is written, which the
     domain then says, too.
 
@@ -78,11 +74,14 @@ def draft(
     texts = [a for a in attributes if a.type == "string"]
     if table is not raw and texts:  # which a declared domain leaves as they are written
         drafted = profile(respelt(raw, dialect, Domain(texts)), [a.name for a in texts])
+        profiles |= drafted
         attributes = [
             _attribute(a.name, drafted[a.name], None) if a.name in drafted else a for a in attributes
         ]
     rules = relations(table, attributes, profiles)
-    return Domain(attributes, draft="the domain", rules=rules, dialect=None if dialect == PLAIN else dialect)
+    questions = questions_of(attributes, profiles, text=table.text)
+    said = None if dialect == PLAIN else dialect
+    return Domain(attributes, draft="the domain", rules=rules, dialect=said, questions=questions)
 
 
 def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:
@@ -139,7 +138,7 @@ def _texts(column: ColumnProfile) -> dict[str, Any]:
     texts = column.texts(())
     frequent, rare = _frequent(texts)
     if 2 * rare > sum(texts.values()):
-        return {"categories": [OTHER], "other": OTHER, "description": IDENTIFIER}
+        return {"categories": [OTHER], "other": OTHER}
     listed = frequent[:MAX_CATEGORIES]
     if len(listed) == len(texts) and texts:
         return {"categories": sorted(listed)}
@@ -233,8 +232,6 @@ def _values(distinct: _Distinct, sentinels: tuple[str, ...]) -> dict[str, Any]:
     facts["specialValues"] = [*distinct.written(units[spikes]), *sentinels] or None
     if sentinels:
         facts["other"] = sentinels[0]
-    if distinct.kind == "integer" and FEW < len(units) == counts.sum():
-        facts["description"] = NUMBERED
     return facts
 
 

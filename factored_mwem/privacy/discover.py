@@ -35,11 +35,13 @@ from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.popular import (
     CERTAIN,
     SHIFT,
+    as_written,
     keys_of,
     popular_together,
     second_share,
     threshold_for,
     together_for,
+    with_decimals,
 )
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -192,7 +194,7 @@ def discover(
         )
         if kind != "boolean":
             cost = part * each.get(kind, VALUES) * (1 - second)
-            start = ColumnDiscovery(session, profiles[column.name], start).popular(cost, delta)
+            start = with_decimals(ColumnDiscovery(session, profiles[column.name], start).popular(cost, delta))
         if kind in each:  # read for the last time: the second look needs the memory
             del profiles[column.name]
         found.append(start)
@@ -280,7 +282,7 @@ class ColumnDiscovery:
             self.sealed,
             Charge("discover", Mechanism.THRESHOLD, (name, "values"), scale, sensitivity, charged),
         )
-        counts = keys_of(found, column, least)
+        counts = keys_of(as_written(found), column, least)
         kept = session.noise.threshold(counts, scale=scale, threshold=threshold)
         values = {float(key[1:]): n + least for key, n in kept.items() if key[0] == "v"}
         texts = {key[1:]: n + least for key, n in kept.items() if key[0] == "t"}

@@ -19,7 +19,8 @@ from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.codes.kinds import MAX_DECIMALS
+from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
 SHIFT = 4
@@ -43,6 +44,30 @@ def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, 
     return counts | {"t" + text: n for text, n in column.texts(found.kinds, least).items()}
 
 
+def as_written(found: FoundColumn) -> FoundColumn:
+    """The same column, whose numbers are read as they are where the votes call them whole: votes don't show
+    decimals in a few per cent of the rows, but a single value that often is popular.
+    """
+    return replace(found, type="number", decimals=None) if found.type == "integer" else found
+
+
+def with_decimals(found: FoundColumn) -> FoundColumn:
+    """The same column, of numbers with decimals if a value that was found to be popular among whole numbers
+    has any. It looks at what noise and threshold have let through, so it costs nothing.
+    """
+    if found.type != "integer":
+        return found
+    needed = {v: next((d for d in range(MAX_DECIMALS + 1) if round(v, d) == v), None) for v in found.values}
+    most = max((d for d in needed.values() if d is not None), default=0)
+    if not most:
+        return found
+    steps = {v: float(round(v * 10**most)) for v, d in needed.items() if d is not None}
+    steps = {v: step for v, step in steps.items() if abs(step) < MAX_POPULAR}
+    values = {step: found.values[v] for v, step in steps.items()}
+    rare = frozenset(steps.get(one, one) if isinstance(one, float) else one for one in found.rare)
+    return replace(found, type="number", decimals=most, values=values, rare=rare)
+
+
 def keys_together(
     found: Sequence[FoundColumn],
     profiles: Mapping[str, ColumnProfile],
@@ -55,7 +80,7 @@ def keys_together(
     public, counts = set(listed), dict.fromkeys(listed, 0)
     for at, one in enumerate(found):
         column = profiles[one.column.name]
-        less = {f"{at} {key}": n for key, n in keys_of(one, column, least).items()}
+        less = {f"{at} {key}": n for key, n in keys_of(as_written(one), column, least).items()}
         counts |= {key: n for key, n in less.items() if key not in public}
         if one.listed:
             whole = {f"{at} t{text}": n for text, n in column.texts(one.kinds).items()}
@@ -97,7 +122,7 @@ def popular_together(
     least = int(scale / SHIFT)
     names = [one.column.name for one in looked]
     listed = [key for at, one in enumerate(looked) for key in listed_keys(at, one)]
-    known = {one.column.name: one.known for one in looked}
+    known = {one.column.name: as_written(one).known for one in looked}
     rests = Sealed(table.weighed(known))
     sensitivity = unit.l2_squared_of_marginal * WEIGHT**2
     charge = Charge("discover", Mechanism.THRESHOLD, (*names, RARER), scale, sensitivity, charged)
@@ -109,7 +134,8 @@ def popular_together(
     for at, one in enumerate(looked):
         weight = math.isqrt(WEIGHT**2 * one.known.claim // claims)  # of a row that holds all there is
         certain = (threshold + least + CERTAIN * scale) / weight
-        told[one.column.name] = with_rare(one, found_keys(at, one, kept, scale, least), certain)
+        rarer = with_rare(one, found_keys(at, one, kept, scale, least), certain)
+        told[one.column.name] = with_decimals(rarer)
     return [told.get(one.column.name, one) for one in found]
 
 

@@ -3,14 +3,16 @@
     python scripts/judges --table adult.csv --target income --label --runs 3
     python scripts/judges --table adult.csv hotel.csv --epsilon .1 1 10 --judges marginals --peers
     python scripts/judges --table adult.csv --target income --quick
+    python scripts/judges --table *.csv --releases --judges marginals values --peers
 
 A hold-out, drawn by chance, is kept from every release. Judged are releases with a domain learnt in the
 budget (with --label also one that is asked for what there is about --target), drafted from the table and
 taken as it is, and declared (--domain, or NAME.declared.json beside NAME.csv); each domain alone, which
 encodes and decodes real rows without noise; MST from dpmm; the hold-out itself; and the columns shuffled.
-`marginals` is `fmwem evaluate`, and needs no download. Each other judge and peer
-has a virtual environment with pinned versions, made by pip at first use in the folder --environments by
---python (some judges need 3.11); what can't be installed, or fails, is named in the output with the reason.
+`marginals` is `fmwem evaluate`, and `values` looks for values that nobody has; both need no download.
+Each other judge and peer has a virtual environment with pinned versions, made by pip at first use in the
+folder --environments by --python (some judges need 3.11); what can't be installed, or fails, is named in
+the output with the reason.
 --target is the label to learn, the rarer of two values, or COLUMN=VALUE; --categories are numbers that are
 mere codes; --missing are texts read as null, all the same; --quick is one run on 4,000 rows. Another
 checkout is judged where PYTHONPATH names it.
@@ -37,6 +39,8 @@ from judges.contenders import Case, Contender, anchors, ours, prepare, ways
 from judges.environment import JUDGES, PEERS, Environment, NotRun
 
 QUICK_ROWS = 4000
+BASE = "drafted"
+"""The way to a domain whose 3-way error others are set beside."""
 MOST_COMPARED = 20_000
 """Rows of each side in a two-sample test."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "factored-mwem" / "judges"
@@ -62,6 +66,7 @@ class Judged(Options):
     holdout: float = 0.25
     seed: int = 0
     limit: Annotated[float, "seconds after which a judge did not finish"] = 1800.0
+    releases: Annotated[bool, "releases alone: no domains alone, no hold-out, nothing shuffled"] = False
     quick: bool = False
 
 
@@ -120,7 +125,7 @@ def contend(case: Case, court: Court, epsilon: float, run: int, declared: Path |
         if out.exists():
             yield contender
             out.unlink()
-    if run == 0 and epsilon == options.epsilon[0]:
+    if run == 0 and epsilon == options.epsilon[0] and not options.releases:
         yield from anchors(case, options.seed)
 
 
@@ -146,6 +151,8 @@ def judged(court: Court) -> Iterator[Row]:
 
 def figures(case: Case, court: Court, contender: Contender, run: int) -> Row:
     size, found = min(case.unseen, MOST_COMPARED), Row()
+    if contender.cpu is not None:
+        found["cpu"] = contender.cpu
     for judge in [judge for judge in court.judges if judge.of_codec or not contender.codec]:
         told: Row = {"seed": court.options.seed + run, "size": size}
         told |= {"rows": str(getattr(contender, judge.of_codec))} if contender.codec else {}
@@ -177,9 +184,12 @@ def main(
             prepare(options, table, Path(folder), QUICK_ROWS)
     court = Court(options, judges, peers)
     titles = [figure for judge in court.judges for figure in judge.figures.items()]
-    columns = " | ".join(["runs = {runs}", *(f"{name} = {{{key}:.4f~}}" for key, name in titles)])
+    shown = [f"{name} = {{{key}:.4f~}}" for key, name in titles]
+    if "e3" in dict(titles):
+        shown.insert(0, f"3-way error / {BASE} = {{e3/:.2f}}")
+    columns = " | ".join(["runs = {runs}", *shown, "CPU, s = {cpu:.1f}"])
     parts = tuple(part for judge in court.judges for part in judge.parts)
-    made = Benchmark(Judged, judged, "table epsilon rows", columns, also=parts)
+    made = Benchmark(Judged, judged, "table epsilon rows", columns, base=BASE, also=parts)
     rows = list(made.recorded(judged(court), options.output))
     runs = Counter(made.kind(row) for row in rows)
     print(*court.said.values(), f"all {options.marginals}-way marginals, delta {options.delta:g}\n", sep="\n")

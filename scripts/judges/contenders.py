@@ -5,6 +5,7 @@ which some rows are held out.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ LABELLED = "learnt, label"
 """The release that is also asked for the marginals of the label."""
 FEW = 20
 """A column of at most as many different values is a column of categories, numbers or not."""
+NO_NAME = "Unnamed: 0"
+"""What pandas calls a first column without a name."""
 MAJORITY = 0.5
 """Share of its filled cells that must be numbers, or dates, in a column of numbers or dates."""
 
@@ -40,6 +43,8 @@ class Contender:
     rows: Path
     training: Path
     codec: bool = False
+    cpu: float | None = None
+    """Seconds that the release took."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,11 @@ def kind_of(column: pd.Series) -> str:
 
 
 def prepare(options: Any, path: Path, folder: Path, most: int | None) -> Case:
-    """Split a table into what is released from and a hold-out, of at most `most` rows."""
-    data = frames.read(str(path))
+    """Split a table into what is released from and a hold-out, of at most `most` rows. The index that pandas
+    or R wrote is no column, and a line break in a cell is a blank.
+    """
+    data = frames.read(str(path)).replace(r"[\r\n]+", " ", regex=True)
+    data = data.drop(columns=[name for name in data.columns[:1] if name == NO_NAME])
     label, positive = options.target, ""
     if label is not None and label not in data.columns and "=" in label:
         label, _, positive = label.rpartition("=")
@@ -124,10 +132,12 @@ def ours(case: Case, way: str, domain: Domain | None, epsilon: float, options: A
     workload = Workload.marginals(options.marginals)
     if way == LABELLED:
         workload += Workload.label(case.target)
+    start, out = time.process_time(), case.folder / f"{way}.csv"
     made = release(case.train, workload, domain=domain, rows=case.rows, **told)
-    out = case.folder / f"{way}.csv"
     made.write(out, overwrite=True)
-    yield Contender(way, out, out)
+    yield Contender(way, out, out, cpu=time.process_time() - start)
+    if options.releases:
+        return
     coded = [case.folder / f"{way}.codec.{part}.csv" for part in ("rows", "training")]
     rng = np.random.default_rng()
     for source, target in zip((case.holdout, case.train), coded, strict=True):

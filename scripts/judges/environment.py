@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from factored_mwem import FmwemError, evaluate
+from judges import values
 from judges.runners import frames
 
 RUNNERS = Path(__file__).parent / "runners"
@@ -94,6 +95,16 @@ class Marginals(Environment):
         return {**means, "exact": sum(exact) / len(exact) if exact else None}
 
 
+class Values(Marginals):
+    """`judges.values`, which runs here: values nobody has, means, functions between columns, types."""
+
+    def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
+        about = json.loads(task.read_text(encoding="utf-8"))
+        return values.judge(
+            *(frames.read(about[x], about["missing"]) for x in ("real", "rows")), about["kinds"]
+        )
+
+
 def _answer(*command: object, limit: float | None = None) -> dict[str, Any]:
     """The JSON object in the last line that a runner prints."""
     said = _call(*command, limit=limit).strip()
@@ -138,6 +149,7 @@ LEARNERS = RUNNERS / "learners.py"
 ERRORS = {"e3": "3-way error", "e2": "2-way error", "e1": "1-way error", "exact": "exact 1-way error"}
 JUDGES = (
     Marginals("marginals", (), RUNNERS, ERRORS, of_codec="training"),
+    Values("values", (), RUNNERS, values.FIGURES, of_codec="training", parts=values.DETAILS),
     Environment("sdmetrics", SDMETRICS, RUNNERS / "quality.py", REPORTS, parts=OF_REPORTS),
     # its wheel pins numpy, pandas and scikit-learn itself
     Environment("sdnist", ("sdnist==2.4",), RUNNERS / "census.py", CENSUS, of_codec="training"),

@@ -531,8 +531,8 @@ def test_a_draft_names_the_columns_of_identifiers_and_shows_none(here: Path, fmw
     Path("p.csv").write_text("\n".join(["name,id,sex", *people]) + "\n")
     done = fmwem("domain draft p.csv")
     assert done.code == 0 and "Person" not in done.out + done.err
-    assert "Column 'name': nearly every value is its own: an identifier or free text" in done.err
-    assert "Column 'id': no number comes twice" in done.err and "'sex'" not in done.err
+    assert "  1. 'name': nearly every value is its own: an identifier or free text" in done.err
+    assert "  2. 'id': most of its numbers come once" in done.err and "'sex': lists" not in done.err
     assert not any(f"{5000 + i}" in done.err for i in range(200))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from judges import command
+from judges import command, values
 from judges.command import main
 from judges.environment import Environment, NotRun
 from judges.runners import frames
@@ -190,3 +190,36 @@ def test_our_own_judge_needs_no_environment_and_sees_a_release_and_its_label(
     for way in ("learnt", "learnt, label"):
         noisy, exact = rows[rows["rows"] == way].groupby("epsilon")["e3"].mean()
         assert exact < 0.1 and noisy > exact
+
+
+def test_values_tells_what_errors_of_marginals_hide() -> None:
+    """A table beside itself has no figure above 0; one change at a time shows in its own figures alone."""
+    rng, rows = np.random.default_rng(1), 3000
+    place = rng.integers(0, 12, rows)
+    real = pd.DataFrame(
+        {
+            "pay": rng.integers(1000, 9000, rows).astype(str),
+            "place": [f"p{i}" for i in place],
+            "region": [f"r{i % 3}" for i in place],
+            "sex": rng.choice(["F", "M"], rows),
+        }
+    )
+    kinds = {"pay": "number", "place": "category", "region": "category", "sex": "category"}
+
+    def judged(**columns: object) -> dict[str, float]:
+        found = values.judge(real, real.assign(**columns), kinds)
+        return {key: found[key] for key in values.FIGURES if key != "functions" and found[key]}
+
+    assert values.judge(real, real, kinds)["functions"] == 1  # the region of a place
+    assert judged() == {}
+    some = np.arange(rows) < rows // 10
+    assert judged(sex=np.where(some, "X", real["sex"])).keys() == {
+        *("impossible", "impossible_worst", "tv", "tv_worst")
+    }
+    assert judged(sex=np.where(some, "other", real["sex"])).keys() == {"other", "tv", "tv_worst"}
+    assert judged(sex=np.where(some, "X", real["sex"]))["impossible_worst"] == pytest.approx(0.1)
+    far = judged(pay=np.where(some, "50000", real["pay"]))
+    assert far.keys() == {"beyond", "mean_worst", "sd_worst"} and far["beyond"] == pytest.approx(0.1)
+    assert judged(pay=real["pay"] + ".5").keys() == {"types", "mean_worst", "beyond"}
+    turned = judged(region=np.roll(real["region"], 1))
+    assert turned.keys() == {"broken"} and turned["broken"] == pytest.approx(2 / 3, abs=0.05)

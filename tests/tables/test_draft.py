@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import json
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import pytest
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.owner.draft import IDENTIFIER, MAX_CATEGORIES, NUMBERED, draft
+from factored_mwem.owner.draft import MAX_CATEGORIES, draft
+from factored_mwem.owner.questions import IDENTIFIER, NUMBERED
 from factored_mwem.tables.backends.codes import encode_table
 from factored_mwem.tables.codes.codec import fit_columns
 from factored_mwem.tables.codes.decode import decode
@@ -194,7 +196,7 @@ def test_codes_with_zeros_before_them_stay_text(as_csv: Callable[[Any], Attribut
 def test_rare_texts_become_other() -> None:
     values = [*["north"] * 50, *["south"] * 10, *["hamlet"] * 9]
     assert drafted(values).categories == ("north", "south", "other")
-    assert drafted(values).other == "other" and drafted(values).description is None
+    assert drafted(values).other == "other"
     assert drafted(values[:60]).other is None
 
 
@@ -209,14 +211,18 @@ def test_names_are_never_listed(often: int) -> None:
     names = [f"person {i}" for i in range(1000)] + ["J. Smith"] * often
     found = draft(pa.table({"name": names, "id": [f"{i:06d}" for i in range(len(names))]}))
     for attribute in found:
-        assert attribute.categories == ("other",) and attribute.description == IDENTIFIER
+        assert attribute.categories == ("other",)
+        assert f"{attribute.name!r}: {IDENTIFIER}" in found.questions
     assert "person" not in json.dumps(found.to_dict()) and "Smith" not in json.dumps(found.to_dict())
 
 
 def test_numbers_that_never_come_twice_are_flagged() -> None:
-    assert drafted(list(range(10_000, 14_000))).description == NUMBERED
-    assert drafted([*range(10_000, 14_000), 10_000]).description is None
-    assert drafted(RNG.random(4000).tolist()).description is None  # a measurement
+    def flagged(values: list[Any]) -> bool:
+        return f"'x': {NUMBERED}" in draft(pa.table({"x": values})).questions
+
+    assert flagged(list(range(10_000, 14_000)))
+    assert not flagged([*range(10_000, 14_000)] * 2)
+    assert not flagged(RNG.random(4000).tolist())  # a measurement
 
 
 def test_what_all_rows_say_of_two_columns_is_proposed_as_rules() -> None:
@@ -232,3 +238,71 @@ def test_what_all_rows_say_of_two_columns_is_proposed_as_rules() -> None:
         {"compute": "copy", "as": "equal", "of": "hour"},
         {"compute": "hour", "as": "hour", "of": "time"},
     ]
+
+
+# --- what a person must decide
+
+
+@pytest.fixture
+def asked(tmp_path: Any) -> Callable[[Any], str]:
+    def of(values: list[Any]) -> str:
+        """All that the draft of a file asks about a column alone, a line each."""
+        lines = [["x", "k"], *([str(value), "ab"[i % 2]] for i, value in enumerate(values * 20))]
+        with open(tmp_path / "t.csv", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(lines)
+        return "\n".join(q for q in draft(tmp_path / "t.csv").questions if q.startswith("'x': "))
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["2016/01/31 10:20:30", "2017/02/01 00:00:00"], "--date-format '%Y/%m/%d %H:%M:%S'"),
+        (["31/12/2024", "01/02/2024"], "--date-format '%d/%m/%Y'"),
+        (["12/31/24", "01/02/24"], "--date-format '%m/%d/%y'"),
+        (["01.02.2024", "03.04.2024"], "--date-format '%d.%m.%Y' or '%m.%d.%Y'"),
+        (["01-Feb-2024", "03-Mar-2024"], "--date-format '%d-%b-%Y'"),
+        (["1,234", "5,678"], "looks like numbers but is taken as text"),
+        (["$ 1,234.50", "$ 7.00"], "looks like numbers but is taken as text"),
+        (["yes", "unknown"], "'unknown' is taken as a value"),
+        (["?", "M"], "'?' is taken as a value"),
+        (["A1", "A1 "], "'A1', 'A1 ' differ only in blanks or capitals"),
+        (["North", "NORTH"], "'NORTH', 'North' differ only in blanks or capitals"),
+        ([f"name {i}" for i in range(60)], "lists 60 texts"),
+        (["012", "345"], "is kept as text, for some of its numbers begin with a zero"),
+        ([7], "is 7 in every row"),
+        ([1, 2, 5], "'1', '2', '5' are taken as values in this order"),
+        ([*range(20, 900, 7), -1], "-1 is taken as a number"),
+        ([*range(20, 900, 7), 99999], "99999 is taken as a number"),
+        ([*range(20, 900), "N"], "'N' beside its numbers is taken as a value"),
+        ([*range(20, 900)], "goes from 20 to 899"),
+    ],
+)
+def test_a_draft_asks_about_what_it_assumed(
+    asked: Callable[[Any], str], values: list[Any], words: str
+) -> None:
+    assert words in asked(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["red", "green"], [1, 2, 3], ["2024-01-31", "2024-02-01"], ["true", "false"]],
+)
+def test_a_draft_asks_nothing_where_nothing_is_in_doubt(
+    asked: Callable[[Any], str], values: list[Any]
+) -> None:
+    assert asked(values) == ""
+
+
+def test_what_is_most_urgent_comes_first_and_a_reviewed_domain_says_nothing_of_it(tmp_path: Any) -> None:
+    rows = 2000
+    lines = [
+        f"{i % 997},{['yes', 'unknown'][i % 2]},{['31/12/2024', '30/11/2024'][i % 2]},person {i}"
+        for i in range(rows)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["pay,reply,day,name", *lines]) + "\n")
+    domain = draft(tmp_path / "t.csv")
+    assert [q.split("'")[1] for q in domain.questions] == ["name", "day", "reply", "pay", "pay"]
+    assert Domain.from_dict(domain.to_dict()).draft is not None
+    assert domain.reviewed().questions == () and "questions" not in domain.reviewed().to_dict()

@@ -34,7 +34,8 @@ def open_source(
 
         return open_frame(source, reading.records)
     table = open_table(source, reading.records, reading.dialect, reading.names, folder)
-    if reading.dialect != PLAIN:
+    semicolons = table.form is not None and table.form.delimiter == ";"  # say how numbers may be written
+    if semicolons or reading.dialect != PLAIN:
         from factored_mwem.tables.codes.spelling import respelt
 
         table = respelt(table, reading.dialect, domain, privacy_id)
