@@ -88,9 +88,23 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(
     assert [path.name for path in visits.iterdir()] == ["visits.csv"]
 
 
-def test_pages_and_forecasts_that_count_rows_say_so(visits: Path, fmwem: Fmwem) -> None:
-    check = fmwem("check", *PEOPLE[1:])
-    assert check.code == 2 and "leave out --people" in check.err
+def test_forecasts_say_what_one_person_is_and_what_finding_out_costs(visits: Path, fmwem: Fmwem) -> None:
+    """Of a table of a header alone as of one with rows: nothing is read."""
+    told = fmwem("check", *PEOPLE[1:], "--assume-people", 4000)
+    assert told.code == 0 and "whom column 'patient' names" in told.out
+    assert "at most 64 of a person" in told.out and "about 4,000 people (--assume-people)" in told.out
+    facts = fmwem("check", *PEOPLE[1:], "--person-columns", "sex", "--json").facts["people"]
+    assert (facts["constant"], facts["constancy_share"], facts["sizes_share"]) == (["sex"], 0, 0.01)
+    planned = fmwem("plan", *PEOPLE[1:], "--contributions", 2)
+    assert planned.code == 0 and "at most 2 of a person\n" in planned.out and "not people" in planned.out
+    for command in ("check", "plan"):
+        refused = fmwem(command, *PEOPLE[1:], "--assume-rows", 5)
+        assert refused.code == 2 and "assume_people" in refused.err
+    (visits / "visits.csv").write_text("patient,sex,ward\n")
+    assert fmwem("check", *PEOPLE[1:], "--assume-people", 4000).out == told.out
+
+
+def test_pages_that_count_rows_say_so(visits: Path, fmwem: Fmwem) -> None:
     assert fmwem(*PEOPLE, *SMALL).code == 0
     assert "counted people" in fmwem("report", "visits.synthetic.manifest.json").err
     assert "counted people" in fmwem("answer", "visits.synthetic.fmwem", "count").err
