@@ -122,8 +122,41 @@ def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(
     ]
     apart = sizes[0].sub(sizes[1], fill_value=0).abs().sum() / 2
     (note,) = told["notes"]
-    assert f"distributions {apart:.4f} apart" in note
+    assert "so its values are not compared" in note
+    people = told["people"]
+    assert people["rows_distance"] == pytest.approx(apart, abs=1e-6) and people["column"] == "patient"
+    assert people["order_by"] is None and people["columns"][0]["transitions"] is None
+    assert people["columns"][0]["same"] == [1, 1]
+    text = fmwem("evaluate", "visits.csv", "visits.synthetic.parquet", "--marginals", 1).out
+    assert f"distance {apart:.3f} (0 to 1)" in text and "100.0/100.0" in text and len(text.splitlines()) < 60
     assert [column["name"] for column in told["columns"]] == ["sex", "ward"]
     (visits / "visits.synthetic.manifest.json").unlink()
     alone = fmwem("evaluate", "visits.csv", "visits.synthetic.parquet", "--marginals", 1, "--json").facts
-    assert "patient" in [column["name"] for column in alone["columns"]]
+    assert "patient" in [column["name"] for column in alone["columns"]] and alone["people"] is None
+    named = (
+        "evaluate",
+        "visits.csv",
+        "visits.synthetic.parquet",
+        "--marginals",
+        1,
+        "--privacy-id",
+        "patient",
+    )
+    again = fmwem(*named, "--order-by", "ward", "--json").facts["people"]
+    assert again["rows_distance"] == people["rows_distance"] and again["order_by"] == "ward"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--order-by", "ward"), "say who they are with --privacy-id"),
+        (("--privacy-id", "nobody"), "--privacy-id"),
+        (("--privacy-id", "patient", "--order-by", "when"), "--order-by"),
+    ],
+)
+def test_people_that_cannot_be_compared_are_a_line(
+    visits: Path, fmwem: Fmwem, flags: tuple[object, ...], said: str
+) -> None:
+    pd.read_csv("visits.csv").to_parquet("copy.parquet")
+    done = fmwem("evaluate", "visits.csv", "copy.parquet", "--marginals", 1, *flags)
+    assert done.code == 2 and said in done.err and len(done.err.splitlines()) == 1
