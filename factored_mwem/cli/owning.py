@@ -32,12 +32,18 @@ def evaluate_command(
             "Column of both tables that names people.  [default: as the manifest beside a release of people "
             "says]",
             "--privacy-id",
+            panel=Group.PEOPLE,
             metavar="COLUMN",
         ),
     ] = None,
     order_by: Annotated[
         str | None,
-        option("Column in whose order the rows of a person are compared.", "--order-by", metavar="COLUMN"),
+        option(
+            "Column in whose order the rows of a person are compared.",
+            "--order-by",
+            panel=Group.PEOPLE,
+            metavar="COLUMN",
+        ),
     ] = None,
     json_only: Json = False,
 ) -> None:

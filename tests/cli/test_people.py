@@ -45,6 +45,11 @@ def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Pa
     assert "weigh one" in manifest.guarantee.assumptions["contributions"].statement
     more = fmwem("sample", "visits.synthetic.fmwem", "-n", 30, "-o", "more.csv")
     assert more.code == 0 and len(pd.read_csv("more.csv")) == 30
+    some = fmwem("sample", "visits.synthetic.fmwem", "-n", 20, "--unit", "people", "-o", "some.csv", "--json")
+    rows = pd.read_csv("some.csv")
+    assert some.facts["people"] == rows["patient"].nunique() == 20 and some.facts["rows"] == len(rows)
+    refused = fmwem("sample", "visits.synthetic.fmwem", "-n", 20, "--unit", "people", "-o", "parts/")
+    assert refused.code == 2 and "one file" in refused.err and not (visits / "parts").exists()
 
 
 def test_only_the_columns_that_are_named_come_out(visits: Path, fmwem: Fmwem) -> None:

@@ -315,6 +315,58 @@ def test_batches_share_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(ids) > 2 and sum(map(len, ids)) == len(set().union(*ids))
 
 
+def one_or_three(people: int) -> pa.Table:
+    """People of one row or of three, of whom nobody has two."""
+    rows = np.where(np.arange(people) % 2 == 0, 1, MOST)
+    who = np.repeat(np.arange(people), rows)
+    return pa.table({"who": who, "a": who % 2, "b": np.arange(len(who)) % 3})
+
+
+def cut(table: pa.Table) -> int:
+    """How many people have two rows; a fit gives one in 3,000 to what is 0."""
+    return int((table.to_pandas().groupby("who").size() == 2).sum())
+
+
+def test_people_are_whole_in_any_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from factored_mwem.model import sampling
+
+    made = without_noise(one_or_three(3000))
+    monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 30)
+    out = made.to_arrow()
+    assert cut(out) <= 10 and out.num_rows == made.rows > 5900  # if batches cut people, some 60 are
+    for rows in (1, 2, 5, 250):
+        assert made.sample(rows, seed=rows).num_rows == rows
+
+
+def test_where_nobody_has_as_few_rows_as_are_left_the_last_has_fewer() -> None:
+    who = np.repeat(np.arange(2000), MOST)
+    made = without_noise(pa.table({"who": who, "a": who % 2, "b": np.arange(len(who)) % 3}))
+    drawn = made.sample(7, seed=1)
+    assert drawn.num_rows == 7 and sorted(drawn.to_pandas().groupby("who").size()) == [1, MOST, MOST]
+
+
+def test_as_many_people_are_drawn_as_are_asked_for_each_with_all_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And their numbers of rows are those of the table, as without noise they must be."""
+    from factored_mwem.model import sampling
+
+    made = without_noise(one_or_three(3000), person_columns=["a"])
+    monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 30)
+    for people in (0, 1, 2, 1000):
+        drawn = made.sample(people, seed=people, unit="people")
+        assert len(set(drawn["who"].to_pylist())) == people and cut(drawn) <= 5
+        assert drawn.schema == made.to_arrow().schema
+    assert abs(drawn.num_rows - 2000) < 200 and drawn.equals(made.sample(1000, seed=1000, unit="people"))
+
+
+def test_a_release_of_rows_has_no_people_to_draw() -> None:
+    table, domain = many(300).drop_columns(["who"]), TINY.project(["a", "b"])
+    made = make(request_of(open_source(table), Workload.marginals(1), Policy.of(), domain), noise=FakeNoise())
+    with pytest.raises(InputError, match="not of people"):
+        made.sample(5, unit="people")
+
+
 def test_a_model_file_draws_the_same_people(tmp_path: Any) -> None:
     made = without_noise(many(300), person_columns=["a"])
     made.save(tmp_path / "m.fmwem")
