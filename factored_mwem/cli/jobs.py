@@ -173,8 +173,6 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
 def _writing(settings: ReleaseSettings) -> Writing:
     """How the files of a release are written. The page's code is loaded now, before anything is spent."""
     workers = workers_of(settings.workers)
-    if settings.report and settings.policy.people:
-        raise InputError("--report shows a release whose rows are counted; leave it out with --people")
     if not settings.report:
         return Writing(workers)
     from factored_mwem.documents.report import page_of

@@ -9,9 +9,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from support.commands import Fmwem
+from support.pages import check_page
 
+from factored_mwem.documents.page import percent
+from factored_mwem.documents.published import Published, record_from
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.manifest_check import check_books
+from factored_mwem.tables.outputs.targets import LocalFile
 
 PEOPLE = ("release", "visits.csv", "--marginals", 2, "--privacy-id", "patient", "--people")
 SMALL = ("--contributions", 4, "--epsilon", 20)
@@ -32,7 +36,7 @@ def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Path, fmwem: Fmwem) -> None:
     done = fmwem(*PEOPLE, *SMALL)
     assert done.code == 0 and "made-up people in 'patient'" in done.err
-    assert "answer" not in done.err and "report" not in done.err
+    assert "fmwem answer" not in done.err and "fmwem report visits.synthetic.manifest.json" in done.err
     out = pq.read_table("visits.synthetic.parquet").to_pandas()
     assert list(out.columns) == ["patient", "sex", "ward"]
     assert (out.groupby("patient")["sex"].nunique() == 1).all()
@@ -77,7 +81,6 @@ def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: 
     ("flags", "said"),
     [
         (("--contributions", 65), "from 2 to 64"),
-        (("--report",), "--report shows a release whose rows are counted"),
         (("--certificate", 0.1), "counts rows, not people"),
         (("--engine", "mwem"), "counts rows, not people"),
         (("--person-columns", "sexx"), "no such column"),
@@ -109,10 +112,32 @@ def test_forecasts_say_what_one_person_is_and_what_finding_out_costs(visits: Pat
     assert fmwem("check", *PEOPLE[1:], "--assume-people", 4000).out == told.out
 
 
-def test_pages_that_count_rows_say_so(visits: Path, fmwem: Fmwem) -> None:
+def test_the_page_says_what_one_person_is_and_how_many_rows_each_has(visits: Path, fmwem: Fmwem) -> None:
+    """Rows a person has are of people, other bars of rows; from the files as while they are made."""
+    assert fmwem(*PEOPLE, *SMALL, "--report").code == 0
+    page = check_page((visits / "visits.synthetic.report.html").read_text())
+    manifest = Manifest.model_validate_json((visits / "visits.synthetic.manifest.json").read_text())
+    assert manifest.people is not None
+    words = " ".join(page.words.split())
+    assert f"about {manifest.people.estimated:,} people" in words and "which is made up" in words
+    assert f"at most {manifest.people.most_rows} are used" in words and "840 are one person" in words
+    beyond = manifest.people.beyond
+    assert beyond is None or f"; {percent(beyond)} of them have more" in words
+    assert "no error bars" in words and "fmwem answer" not in words and "95 %" not in words
+    out = pq.read_table("visits.synthetic.parquet").to_pandas()
+    sizes = out.groupby("patient").size().value_counts(normalize=True)
+    for value, share in {**sizes, **out["ward"].value_counts(normalize=True)}.items():
+        assert [str(value), f"{100 * share:.2f}"] in [list(row[:2]) for row in page.rows]
+    assert fmwem("report", "visits.synthetic.manifest.json", "-o", "again.html").code == 0
+    assert (visits / "again.html").read_text() == (visits / "visits.synthetic.report.html").read_text()
+
+
+def test_cards_list_the_columns_that_the_rows_have(visits: Path, fmwem: Fmwem) -> None:
     assert fmwem(*PEOPLE, *SMALL).code == 0
-    assert "counted people" in fmwem("report", "visits.synthetic.manifest.json").err
-    assert "counted people" in fmwem("answer", "visits.synthetic.fmwem", "count").err
+    published = record_from(LocalFile(visits / "visits.synthetic.manifest.json"))
+    assert isinstance(published, Published)
+    assert [c.name for c in published.columns] == pq.read_schema("visits.synthetic.parquet").names
+    assert published.columns[0].type == "string" and published.columns[0].required
 
 
 def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(

@@ -516,7 +516,9 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     for offset, most, constant in ((0, 10, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
-        assert most_rows(session, source) == most
+        rows, beyond = most_rows(session, source)
+        assert rows == most and (beyond is None) == (most == 64)
+        assert beyond is None or 0 <= beyond <= 1
         assert constant_columns(session, source, ["a", "b"]) == constant
         charges = [(c.stage, c.target) for c in session.accountant.entries]
         assert charges == [("discover", ("people", "rows")), ("discover", ("a", "b", "constant"))]
