@@ -78,8 +78,8 @@ def counted_rows(
 
 def _people_by_rows(attribute: Attribute, ids: pa.ChunkedArray, rows: int) -> np.ndarray:
     """int64[code]: how many people have so many rows; without the last, where rows may go on."""
-    encoded = ids.combine_chunks().drop_null().dictionary_encode()
-    sizes = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
+    whose = ids.combine_chunks().drop_null().dictionary_encode()
+    sizes = np.bincount(whose.indices.to_numpy(), minlength=len(whose.dictionary))
     sizes = sizes[:-1] if rows >= MOST_ROWS else sizes
     codes = encode(attribute, pa.array(sizes.astype(np.int32)))
     return np.bincount(codes, minlength=attribute.size)

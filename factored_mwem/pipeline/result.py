@@ -123,9 +123,10 @@ class Release(Contents):
 
         if self.manifest.people is not None:
             what = (
-                "answers with error bars are of tables whose rows were counted; this release counted people"
+                "this release counted people, and error bars would be wrong: they come from tables drawn row "
+                "by row, while what varies here is whole people"
             )
-            raise InputError(f"{what}: count the synthetic rows, or use Release.marginal")
+            raise InputError(f"{what}; count the synthetic rows, or use Release.marginal for rows' counts")
         learns = any(charge.stage == "discover" for charge in self.manifest.ledger)
         learnt = [a for a, attribute in enumerate(self.domain.modelled) if learns and attribute.learnt]
         first = {m.positions: i for i, m in reversed(list(enumerate(self.measurements)))}

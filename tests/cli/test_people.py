@@ -77,6 +77,52 @@ def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: 
     assert checked["problems"] == []
 
 
+HOSTILE = [
+    "1",
+    "1.0",
+    " 1",
+    "ann",
+    "ANN",
+    "ann\0",
+    "\0",
+    "",
+    None,
+    "-1",
+    "synthetic-1",
+    "z" * 100_000,
+    '"',
+    ",",
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_whatever_ids_hold_a_release_comes_out_and_none_of_them(
+    visits: Path, fmwem: Fmwem, suffix: str
+) -> None:
+    """Each is a person of its own, but for null and the empty text, which are nobody."""
+    frame = pd.read_csv("visits.csv").astype({"patient": str})
+    ids = [who for who in HOSTILE if suffix == "parquet" or who is None or "\0" not in who]
+    more = pd.DataFrame({"patient": ids, "sex": "F", "ward": "north"})
+    whole = pd.concat([frame, more, more], ignore_index=True)
+    write = whole.to_parquet if suffix == "parquet" else whole.to_csv
+    write(f"hostile.{suffix}", index=False)
+    (visits / "visits.csv").unlink()
+    done = fmwem("release", f"hostile.{suffix}", *PEOPLE[2:], *SMALL)
+    assert done.code == 0
+    out = pq.read_table("hostile.synthetic.parquet").to_pandas()
+    assert out["patient"].str.fullmatch("synthetic-[0-9]+").all()
+    written = (visits / "hostile.synthetic.manifest.json").read_text() + done.err + done.out
+    assert not any(who in written for who in ("ANN", "zzzz", "\\u0000"))
+
+
+def test_a_record_that_a_10_MB_id_makes_too_long_is_refused_for_nothing(visits: Path, fmwem: Fmwem) -> None:
+    with open("visits.csv", "a") as file:
+        file.write(f"{'z' * 10_000_000},F,north\n")
+    done = fmwem(*PEOPLE, *SMALL)
+    assert done.code == 2 and "longer than 8 MB" in done.err and "zzzz" not in done.err
+    assert [path.name for path in visits.iterdir()] == ["visits.csv"]
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

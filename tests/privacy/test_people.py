@@ -228,6 +228,54 @@ def test_hostile_ids_cost_nobody_else_a_row(who: str) -> None:
         assert len(both.pop(who)) == MOST and both == alone
 
 
+def test_an_id_of_10_MB_costs_nobody_else_a_row() -> None:
+    others = [(who, i, i % 3) for i, who in enumerate(IDS * 4)]
+    alone, long = used_rows(others), "z" * 10_000_000
+    both = used_rows([(long, 1000 + i, 0) for i in range(MOST + 2)] + others)
+    assert len(both.pop(long)) == MOST and both == alone
+    near = used_rows([(long, 0, 0), (long[:-1], 1, 0), *others])  # equal but for the last letter
+    assert len(near.pop(long)) == len(near.pop(long[:-1])) == 1 and near == alone
+
+
+def test_ids_that_are_equal_after_case_folding_or_normalising_are_people_of_their_own() -> None:
+    alike = ["ss", "\u00df", "SS", "i\u0307", "\u0130", "I", "i", "\u0131", "k", "\u212a", "K"]
+    own = used_rows([(who, i, 0) for i, who in enumerate(alike * MOST)])
+    assert set(own) == set(alike) and all(len(rows) == MOST for rows in own.values())
+
+
+@pytest.mark.parametrize(
+    ("ids", "people"),
+    [
+        (pa.array([1, 1, 2, None, -1], pa.int64()), 3),
+        (pa.array([2**64 - 1, 2**64 - 2, 0, 0, None], pa.uint64()), 3),
+        (pa.array(["1", "1.0", "1", None, ""]), 2),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0], pa.int8()), ["x", "x", ""]), 1),
+        (pa.array([None] * 5, pa.string()), 0),
+        (pa.array([""] * 5), 0),
+    ],
+)
+def test_an_id_is_what_its_type_says_it_is(ids: pa.Array, people: int) -> None:
+    """1 and "1" cannot meet in a column; a dictionary that lists a value twice names one person by it."""
+    table = pa.table({"who": ids, "a": [0, 1, 0, 1, 0], "b": [0, 1, 2, 0, 1]})
+    counted = People.of(open_source(table), "who", MOST, unit_of().row_weight).people_by_rows(MOST)
+    assert counted.sum() == people
+
+
+@pytest.mark.parametrize("ids", [pa.array([1.0, 1.5]), pa.array([[1], [2]])])
+def test_ids_that_may_be_spelt_in_two_ways_are_refused(ids: pa.Array) -> None:
+    source = open_source(pa.table({"who": ids, "a": [0, 1], "b": [0, 1]}))
+    with pytest.raises(InputError, match="several spellings"):
+        People.of(source, "who", MOST, unit_of().row_weight)
+
+
+def test_ids_of_several_types_in_one_column_are_a_line() -> None:
+    import pandas as pd
+
+    mixed = pd.DataFrame({"who": [1, "1", 1.0], "a": [0, 1, 0], "b": [0, 1, 2]}, dtype=object)
+    with pytest.raises(InputError, match="who"):
+        People.of(open_source(mixed), "who", MOST, unit_of().row_weight)
+
+
 def test_rows_beyond_the_cap_are_left_out_at_random_not_at_the_end() -> None:
     rows = [(f"p{i % 400}", i // 400, 0) for i in range(400 * 8)]
     places = np.bincount([a for own in used_rows(rows, 2).values() for a, _, _ in own], minlength=8)
