@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,14 @@ import typer
 
 from factored_mwem.cli.options import Json, option, output_option, takes
 from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
+
+
+class Unit(StrEnum):
+    """What is counted."""
+
+    ROWS = "rows"
+    PEOPLE = "people"
+
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `fmwem release` wrote.")]
 
@@ -57,9 +66,25 @@ def answer(
 def sample(
     model: Model,
     n: Annotated[
-        int, option("Rows to draw.", "-n", "--rows", panel=Group.OUTPUT, min=0, max=FLAGS["rows"].most)
+        int,
+        option(
+            "Rows to draw, or people: see --unit.",
+            "-n",
+            "--rows",
+            panel=Group.OUTPUT,
+            min=0,
+            max=FLAGS["rows"].most,
+        ),
     ],
     settings: ReleaseSettings,
+    unit: Annotated[
+        Unit,
+        option(
+            "What -n counts: rows, or of a release of people also people, each with all of their rows.",
+            "--unit",
+            panel=Group.OUTPUT,
+        ),
+    ] = Unit.ROWS,
     output: Annotated[
         str | None,
         output_option(
@@ -73,6 +98,10 @@ def sample(
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 
-    facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)
-    message = f"{facts['rows']:,} rows in {console.piece(facts['output'])}; nothing was spent"
+    people = unit is Unit.PEOPLE
+    facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings, people=people)
+    whose = (
+        f" of {console.counted_in_words(n, 'made-up person').replace('persons', 'people')}" if people else ""
+    )
+    message = f"{facts['rows']:,} rows{whose} in {console.piece(facts['output'])}; nothing was spent"
     console.closing(facts, [message], as_json=json_only)

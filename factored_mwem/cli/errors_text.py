@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from factored_mwem.cli.console import aligned, piece
+from factored_mwem.cli.people_text import people_text
 
 if TYPE_CHECKING:
     from factored_mwem.owner.evaluation.evaluate import Errors
@@ -42,6 +43,7 @@ def errors_text(errors: Errors) -> str:
             *(f"note: {piece(note)}" for note in errors.notes),
             *_values(errors.columns),
             *_correlations(errors),
+            *(people_text(errors.people) if errors.people is not None else []),
             f"marginals over {BINS[errors.bins]}:",
             *aligned([("", "mean L1", "worst L1"), *means]),
             *(

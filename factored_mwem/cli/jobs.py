@@ -6,7 +6,7 @@ import fnmatch
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ from factored_mwem.tables.outputs.release_files import (
 from factored_mwem.tables.outputs.targets import Destination, Folder, Target, target_of, write_text
 
 if TYPE_CHECKING:  # what a release does not need is loaded where it is used
+    import pyarrow as pa
+
     from factored_mwem.pipeline.learn_domain import LearntDomain
 
 
@@ -171,8 +173,6 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
 def _writing(settings: ReleaseSettings) -> Writing:
     """How the files of a release are written. The page's code is loaded now, before anything is spent."""
     workers = workers_of(settings.workers)
-    if settings.report and settings.policy.people:
-        raise InputError("--report shows a release whose rows are counted; leave it out with --people")
     if not settings.report:
         return Writing(workers)
     from factored_mwem.documents.report import page_of
@@ -253,13 +253,35 @@ def learn(table: TableName, settings: ReleaseSettings) -> tuple[LearntDomain, di
     return learnt, facts | facts_of(learnt.statement, settings, reused=reused)
 
 
-def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict[str, Any]:
-    """Write `rows` fresh rows of a model file; the line for scripts. A folder of parts gets a manifest, which
-    says that it is complete.
+class Counted:
+    """Batches that are counted as they pass."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self.batches, self.rows = batches, 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.batches:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def draw(
+    model: Path, rows: int, output: str, settings: ReleaseSettings, *, people: bool = False
+) -> dict[str, Any]:
+    """Write `rows` fresh rows of a model file, or the rows of so many people; the line for scripts. A
+    folder of parts gets a manifest, which says that it is complete.
     """
     where, exists, workers = output_of(output), IfExists(settings.overwrite), workers_of(settings.workers)
+    if people and isinstance(where, Folder):
+        raise InputError("--unit people writes one file, not a folder of parts; name a file, or count rows")
     where.check(exists)
     release, seed = Release.load(model), settings.sample_seed
+    if people and not isinstance(where, Folder):
+        schema, batches = release.people(rows, secrets.randbits(64) if seed is None else seed)
+        count = Counted(batches)
+        digest = write_batches(target_of(where), schema, count, exists=exists)
+        facts = {"sha256": digest, "people": rows}
+        return {"output": str(where), "rows": count.rows, **facts, "spent_epsilon": 0}
     drawn = release.drawn(rows, secrets.randbits(64) if seed is None else seed)
     if isinstance(where, Folder):
         # a certificate is about the rows that were released, not about these

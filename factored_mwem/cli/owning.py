@@ -26,6 +26,25 @@ def evaluate_command(
     marginals: Annotated[
         int, option("Highest order of marginal.", "--marginals", panel=Group.KEPT, min=1)
     ] = 3,
+    privacy_id: Annotated[
+        str | None,
+        option(
+            "Column of both tables that names people.  [default: as the manifest beside a release of people "
+            "says]",
+            "--privacy-id",
+            panel=Group.PEOPLE,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    order_by: Annotated[
+        str | None,
+        option(
+            "Column in whose order the rows of a person are compared.",
+            "--order-by",
+            panel=Group.PEOPLE,
+            metavar="COLUMN",
+        ),
+    ] = None,
     json_only: Json = False,
 ) -> None:
     """NOT PRIVATE: how far a synthetic table is off: the values of each column, the errors of marginals by
@@ -44,6 +63,8 @@ def evaluate_command(
         marginals,
         domain=settings.domain,  # none that lies beside the table: releases are compared in the same bins
         workload=workload,
+        privacy_id=privacy_id,
+        order_by=order_by,
         **settings.reading,
     )
     print(json.dumps(errors.facts) if json_only else errors_text(errors))

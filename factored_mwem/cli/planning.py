@@ -16,6 +16,7 @@ from factored_mwem.errors import InputError, shown
 if TYPE_CHECKING:
     from factored_mwem.pipeline.attempts import CertificateForecast
     from factored_mwem.pipeline.forecasts.forecast import Forecast, LearningForecast
+    from factored_mwem.pipeline.forecasts.people import PeopleForecast
     from factored_mwem.pipeline.forecasts.planning import Planned, Prospect
 
 Epsilons = Annotated[
@@ -36,7 +37,13 @@ Target = Annotated[
         metavar="ERROR",
     ),
 ]
-AssumeRows = Annotated[int, option("Your guess of the table's rows.", panel=Group.EFFORT, min=1)]
+AssumeRows = Annotated[
+    int | None, option("Your guess of the table's rows.  [default: 10000]", panel=Group.EFFORT, min=1)
+]
+AssumePeople = Annotated[
+    int | None,
+    option("With --people: your guess of the people.  [default: 10000]", panel=Group.EFFORT, min=1),
+]
 UNREAD = "no row was read and nothing was spent"
 MOST_COLUMNS = 30
 """Columns that are listed."""
@@ -46,7 +53,8 @@ MOST_COLUMNS = 30
 def check(
     table: Tables,
     settings: ReleaseSettings,
-    assume_rows: AssumeRows = 10_000,
+    assume_rows: AssumeRows = None,
+    assume_people: AssumePeople = None,
     json_only: Json = False,
 ) -> None:
     """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends
@@ -55,27 +63,29 @@ def check(
     from factored_mwem.cli import jobs as job
     from factored_mwem.cli.console import lined
     from factored_mwem.pipeline.forecasts.forecast import LearningForecast, forecast_of
+    from factored_mwem.pipeline.forecasts.people import assumed
 
-    request = job.request_of(source_of(table), settings)
-    forecast = forecast_of(request, assume_rows)
+    number = assumed(settings.policy, assume_rows, assume_people)
+    forecast = forecast_of(job.request_of(source_of(table), settings), number)
     if json_only:
         print(json.dumps(asdict(forecast)))
         return
     if isinstance(forecast, LearningForecast):
-        facts = learning_text(forecast, assume_rows)
+        facts = learning_text(forecast, number)
     else:
-        facts = forecast_text(forecast, assume_rows)
+        facts = forecast_text(forecast, number)
     lines = [line for word, text in facts.items() if text for line in lined(word, [text])]
     print("\n".join([*lines, UNREAD]))
 
 
-@takes(Group.KEPT, Group.DOMAIN, Group.READING, Group.PRIVACY, Group.EFFORT, Group.LEARNING, Group.CONFIG)
+@takes(*(group for group in RELEASE if group is not Group.CERTIFICATE), Group.CONFIG)
 def plan(
     table: Tables,
     settings: ReleaseSettings,
     epsilon: Epsilons = None,
     error: Target = None,
-    assume_rows: AssumeRows = 10_000,
+    assume_rows: AssumeRows = None,
+    assume_people: AssumePeople = None,
     json_only: Json = False,
 ) -> None:
     """Compare epsilons before anything is spent: how large errors are expected to be, and what a guess of
@@ -83,18 +93,21 @@ def plan(
     check` says what a release at one epsilon would do.
     """
     from factored_mwem.cli import jobs as job
+    from factored_mwem.pipeline.forecasts.people import assumed
     from factored_mwem.pipeline.forecasts.planning import planned
 
-    plans = planned(job.request_of(source_of(table), settings), _numbers(epsilon), error, assume_rows)
+    number = assumed(settings.policy, assume_rows, assume_people)
+    plans = planned(job.request_of(source_of(table), settings), _numbers(epsilon), error, number)
     print(json.dumps(plans.facts) if json_only else planned_text(plans))
 
 
 def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
     """What a release under a declared domain would do, by the words that begin its lines."""
-    f = forecast
+    f, counted = forecast, _counted(forecast.people)
     cells = f"{f.cells:,}" if f.cells < 10**9 else f"about 10^{len(str(f.cells)) - 1}"
     over = f"{f.left_out:,} exceed --max-cells and are left out; " if f.left_out else ""
     facts = {
+        **_people(f.people),
         "columns": f"{len(f.attributes)}, each with so many values: {_listed(f.attributes)}",
         "domain": f"{cells} combinations of values",
         "candidates": f"{f.candidates:,} sets of columns; {over}the largest has {f.largest_marginal:,} "
@@ -109,14 +122,19 @@ def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
     else:
         tree = f.engine == "tree"
         facts["rounds"] = (
-            f"{'at most ' if tree else ''}{f.rounds} for a table of about {rows:,} rows (--assume-rows; a "
-            "release uses a noisy count)"
+            f"{'at most ' if tree else ''}{f.rounds} for a table of about {rows:,} {counted} "
+            f"(--assume-{counted}; a release uses a noisy count)"
         )
         facts["noise"] = (
-            f"of a count, in rows: {f.initial_noise:.1f} on average where columns are measured first (with "
-            f"{f.initial_share:.0%} of the budget), {f.round_noise:.1f} in the sets that the "
+            f"of a count, in {counted}: {f.initial_noise:.1f} on average where columns are measured first "
+            f"(with {f.initial_share:.0%} of the budget), {f.round_noise:.1f} in the sets that the "
             f"{'first rounds choose, less later' if tree else 'rounds choose'}"
         )
+        if f.people is not None:
+            share = min(f.initial_noise / rows, 1.0)
+            facts["share"] = (
+                f"of about {rows:,} people, so, off by about {share:.2g} on average in single columns"
+            )
         facts["sweep"] = f"then about {f.swept:,} small sets of columns at once" if f.swept else ""
     return facts | _certificate(f.certificate) | {"warning": f.warning or ""}
 
@@ -124,20 +142,51 @@ def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
 def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
     """What a release without a declared domain would do, by the words that begin its lines."""
     least, most = forecast.thresholds
+    counted = _counted(forecast.people)
     return {
+        **_people(forecast.people),
         "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
         "domain": "none is declared: which values there are is learnt from noisy counts, for at most "
         f"{forecast.discovery_share:.0%} of the budget",
-        "values": f"that about {least:,.0f} rows have are kept as they are where these rows hold no other "
-        f"rare value, else those of up to {most:,.0f}; rarer texts become 'other', rarer numbers, dates and "
-        "times go into ranges that hold about as many rows each",
-        "refused": f"with fewer than about {_fewest(forecast)} rows: noisy votes on types tell so, and "
+        "values": f"that about {least:,.0f} {counted} have are kept as they are where their rows hold no "
+        f"other rare value, else those of up to {most:,.0f}; rarer texts become 'other', rarer numbers, "
+        f"dates and times go into ranges that hold about as many {counted} each",
+        "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on types tell so, and "
         "the rest of the budget is not spent",
         "rounds": "follow as with a declared domain",
         "candidates": f"{forecast.candidates:,} sets of columns; how many combinations they have follows "
         "from the domain",
         "warning": forecast.warning or "",
-        "for": f"a table of about {rows:,} rows (--assume-rows); of a smaller one less is kept",
+        "for": f"a table of about {rows:,} {counted} (--assume-{counted}); of a smaller one less is kept",
+    }
+
+
+def _counted(people: PeopleForecast | None) -> str:
+    return "rows" if people is None else "people"
+
+
+def _people(people: PeopleForecast | None) -> dict[str, str]:
+    """What is one person, how many of their rows are used, and what is the same in all of them."""
+    from factored_mwem.cli.console import piece
+
+    if people is None:
+        return {}
+    lowered = (
+        f", or fewer where no more than about one person in 200 has more: a noisy count tells, for "
+        f"{people.sizes_share:.1%} of the budget"
+    )
+    if people.constant is None:
+        same = f"in all rows of a person: noisy counts tell which columns, for {people.constancy_share:.1%}"
+        same += " of the budget"
+    else:
+        same = (
+            f"in all rows of a person: {_listed(dict.fromkeys(people.constant, 'learnt'))} (declared, free)"
+        )
+    return {
+        "unit": f"one person, whom column {piece(repr(people.column))} names, with all of their rows; each "
+        "weighs one, however many rows they have",
+        "rows used": f"at most {people.most_rows} of a person{lowered if people.sizes_share else ''}",
+        "the same": same,
     }
 
 
@@ -209,8 +258,11 @@ def planned_text(planned: Planned) -> str:
         lines += lined(
             "1-way, ...", ["mean error (0 to 2) of the released shares of so many columns together"]
         )
-    lines += _noise(first)
-    lines += lined("for", [f"delta {planned.delta:g}, about {planned.assume_rows:,} rows (--assume-rows)"])
+    lines += _noise(first, _counted(planned.people))
+    lines += [line for word, text in _people(planned.people).items() for line in lined(word, [text])]
+    counted = _counted(planned.people)
+    number = planned.assume_rows if planned.people is None else planned.assume_people
+    lines += lined("for", [f"delta {planned.delta:g}, about {number:,} {counted} (--assume-{counted})"])
     lines += [line for note in planned.notes for line in lined("note", [note])]
     return "\n".join([*lines, UNREAD])
 
@@ -229,7 +281,7 @@ def _last(p: Prospect) -> list[str]:
     return [" / ".join(f"{n:,.1f}" for n in noise)]
 
 
-def _noise(first: Prospect | None) -> list[str]:
+def _noise(first: Prospect | None, counted: str) -> list[str]:
     """What the last column means, with its name."""
     from factored_mwem.cli.console import lined
 
@@ -238,15 +290,16 @@ def _noise(first: Prospect | None) -> list[str]:
     if first.kept_from is not None:
         return [
             *lined(
-                "value kept", ["if about so many rows have it: where they hold no other rare value / at most"]
+                "value kept",
+                [f"if about so many {counted} have it: where they hold no other rare value / at most"],
             ),
-            *lined("refused", ["is a table of about so many rows or fewer: all of text / none of it"]),
+            *lined("refused", [f"is a table of about so many {counted} or fewer: all of text / none of it"]),
         ]
     return lined(
         "noise",
         [
-            "mean error of a count, in rows: of single columns / of sets that the first rounds choose; or,",
-            "of a small domain measured at once, the error of the largest sets by noise alone",
+            f"mean error of a count, in {counted}: of single columns / of sets that the first rounds choose;",
+            "or, of a small domain measured at once, the error of the largest sets by noise alone",
         ],
     )
 

@@ -198,7 +198,7 @@ def _asks_for_pairs(manifest: Manifest) -> bool:
 def next_steps(done: Done) -> Iterator[str]:
     """Commands to copy, with the names of the files."""
     model = done.files.model
-    if isinstance(done.files.manifest, LocalFile) and done.manifest.people is None:
+    if isinstance(done.files.manifest, LocalFile):
         yield f"fmwem report {_word(done.files.manifest)}"
     if model is None:
         yield "no model was kept: more rows, and answers with error bars, would be a new release"

@@ -17,7 +17,7 @@ from factored_mwem.documents.charts import Chart, Series, across, upright
 from factored_mwem.documents.groups import Groups, groups_at, groups_of
 from factored_mwem.documents.material import Material
 from factored_mwem.documents.page import NOTHING, counted, fixed, percent, plain
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.levels import Levels
 from factored_mwem.pipeline.record.manifest import AttributeFacts
 
@@ -37,7 +37,11 @@ def columns_of(material: Material) -> list[dict[str, Any]]:
     """The facts of every column, in the order of the table: `fates` are kept, clipped, other, missing of a
     learnt one; `rows`: of each group its label, share of the rows, estimate, and the ends of its interval.
     """
-    noisy = None if material.release is None else Noisy.of(material.release.evidence)
+    noisy = None
+    if (
+        material.release is not None and material.manifest.people is None
+    ):  # else noise is of people, not of rows
+        noisy = Noisy.of(material.release.evidence)
     return [_column(material, facts, noisy) for facts in material.manifest.attributes]
 
 
@@ -61,12 +65,17 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
         "about": _about(facts),
         "described": plain(attribute.title or attribute.description or "", 300),
         "fates": None if facts.kept is None else tuple(percent(fate) for fate in fates),
-        "note": groups.note,
+        "note": _note(facts.name, groups.note),
         "chart": None if shares is None and noisy is None else drawn(groups, series),
         "rows": _table(groups, series),
         "measured": noisy is not None,
         "in_words": _in_words(facts.name, groups, series),
     }
+
+
+def _note(name: str, note: str) -> str:
+    of_people = "shares of people, by how many rows each has" if name == ROWS_OF_PERSON else ""
+    return "; ".join(text for text in (of_people, note) if text)
 
 
 def _coarser(attribute: Attribute, levels: Levels, at: int) -> Iterator[Groups]:

@@ -30,7 +30,8 @@ def errors_of(material: Material) -> dict[str, Any]:
     """The errors that can be stated of a release from public facts: `certified`, paid for, whatever the model
     did; `expected` by the model, which may be wrong.
     """
-    expected = None if material.release is None else _expected(material.release)
+    known = material.release is not None and material.manifest.people is None  # no replicates are of people
+    expected = _expected(material.release) if known and material.release is not None else None
     return {"certified": _certified(material.manifest), "expected": expected}
 
 

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.dialect import OUR_OWN
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import read_text
-from factored_mwem.pipeline.record.manifest import Manifest, read_record
+from factored_mwem.pipeline.record.manifest import Manifest, PeopleFacts, read_record
 from factored_mwem.pipeline.record.manifest_check import doubts
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.result import Release
@@ -26,6 +27,7 @@ from factored_mwem.pipeline.saving.model_fields import sound_manifest
 from factored_mwem.pipeline.saving.model_file import BROKEN
 from factored_mwem.pipeline.saving.replicate_file import beside as replicates_beside
 from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.parsing import plain
 from factored_mwem.tables.inputs.formats import TEXT_SUFFIXES
 from factored_mwem.tables.inputs.source import open_table
 from factored_mwem.tables.outputs.targets import Folder, LocalFile, LocalPlace
@@ -44,26 +46,43 @@ MOST_ROWS = 2**17
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedRows:
     """The histogram of every column of the published rows, which are public: `counts[name]: int64[code]` of
-    the first `rows` rows.
+    the first `rows` rows; of ROWS_OF_PERSON of their people.
     """
 
     counts: dict[str, np.ndarray]
     rows: int
 
 
-def counted_rows(domain: Domain, batches: Iterable[pa.RecordBatch]) -> CountedRows:
-    """The histograms over the codes of `domain` of the first rows of these batches."""
+def counted_rows(
+    domain: Domain, batches: Iterable[pa.RecordBatch], people: PeopleFacts | None = None
+) -> CountedRows:
+    """The histograms over the codes of `domain` of the first rows of these batches, and of their people."""
     counts = {a.name: np.zeros(a.size, dtype=np.int64) for a in domain}
-    rows = 0
+    rows, ids = 0, list[pa.Array]()
     for batch in batches:
         part = batch.slice(0, MOST_ROWS - rows)
+        if people is not None:
+            ids.append(plain(part.column(people.column)))
         for attribute in domain:
+            if people is not None and attribute.name == ROWS_OF_PERSON:
+                continue
             codes = encode(attribute, part.column(attribute.name))
             counts[attribute.name] += np.bincount(codes, minlength=attribute.size)
         rows += part.num_rows
         if rows >= MOST_ROWS:
             break
+    if people is not None and ids:
+        counts[ROWS_OF_PERSON] = _people_by_rows(domain[ROWS_OF_PERSON], pa.chunked_array(ids), rows)
     return CountedRows(counts, rows)
+
+
+def _people_by_rows(attribute: Attribute, ids: pa.ChunkedArray, rows: int) -> np.ndarray:
+    """int64[code]: how many people have so many rows; without the last, where rows may go on."""
+    whose = ids.combine_chunks().drop_null().dictionary_encode()
+    sizes = np.bincount(whose.indices.to_numpy(), minlength=len(whose.dictionary))
+    sizes = sizes[:-1] if rows >= MOST_ROWS else sizes
+    codes = encode(attribute, pa.array(sizes.astype(np.int32)))
+    return np.bincount(codes, minlength=attribute.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,28 +104,20 @@ class Material:
 
 def material_of(release: Release, manifest: Manifest | None = None) -> Material:
     """Of a release in memory, and of the `manifest` that was written with its rows, where they were."""
-    check_rows_counted(release.manifest)
     drawn = release.drawn()
     batches = (drawn.batch(number) for number in range(len(drawn)))
-    counted = counted_rows(release.domain, batches)
+    counted = counted_rows(release.domain, batches, release.manifest.people)
     return Material(manifest or release.manifest, release.domain, release, counted)
 
 
 def material_at(path: Path, model: Path | None = None) -> Material:
     """Of a manifest's file, with its rows and its model: the one given, else the one beside it."""
     manifest, domain = manifest_at(path)
-    check_rows_counted(manifest)
     release = _model(path, manifest, model)
     rows = rows_beside(path, manifest)
-    counted = None if rows is None else _counted(rows, domain)
+    counted = None if rows is None else _counted(rows, domain, manifest.people)
     lacking = [why for why, known in ((NO_MODEL, release), (NO_ROWS, counted)) if known is None]
     return Material(manifest, domain, release, counted, tuple(lacking))
-
-
-def check_rows_counted(manifest: Manifest) -> None:
-    """Raises InputError for a release of people, whose noise is in no unit that a page says."""
-    if manifest.people is not None:
-        raise InputError("a page is of a release whose rows were counted; this one counted people")
 
 
 def other_record(path: Path) -> Statement | None:
@@ -195,15 +206,18 @@ def rows_beside(path: Path, manifest: Manifest) -> Path | None:
     return rows
 
 
-def _counted(rows: Path, domain: Domain) -> CountedRows:
+def _counted(rows: Path, domain: Domain, people: PeopleFacts | None) -> CountedRows:
+    names = list(domain.names)
+    if people is not None:
+        names = [people.column, *(name for name in names if name != ROWS_OF_PERSON)]
     try:
-        return counted_rows(domain, batches_of(rows, domain))
+        return counted_rows(domain, batches_of(rows, names), people)
     except (*BROKEN, InputError):
         raise InputError(f"{rows} does not hold the columns of its manifest") from None
 
 
-def batches_of(rows: Path, domain: Domain) -> Iterator[pa.RecordBatch]:
+def batches_of(rows: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Published rows, as they were written: in a text file all quotes are closed."""
     table = open_table(rows, "multiline" if rows.suffix in TEXT_SUFFIXES else "checked", OUR_OWN)
-    for batch in table.batches(domain.names):
-        yield pa.RecordBatch.from_arrays(batch.columns, names=list(domain.names))
+    for batch in table.batches(names):
+        yield pa.RecordBatch.from_arrays(batch.columns, names=list(names))

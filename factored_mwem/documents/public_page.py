@@ -6,7 +6,7 @@ from factored_mwem.documents.budget import budget_of
 from factored_mwem.documents.columns import columns_of
 from factored_mwem.documents.expected import errors_of
 from factored_mwem.documents.material import Material
-from factored_mwem.documents.page import counted, figure, filled, plain
+from factored_mwem.documents.page import counted, figure, filled, listed, percent, plain
 from factored_mwem.documents.promise import layers_of, promise_of
 from factored_mwem.documents.ties import ties_of
 from factored_mwem.pipeline.record.manifest import Manifest
@@ -57,14 +57,16 @@ def _released(material: Material) -> list[tuple[str, str]]:
     """Name and value of what was released."""
     manifest, g = material.manifest, material.manifest.guarantee
     learnt = sum(a.domain == "learnt" for a in manifest.attributes)
-    declared = len(manifest.attributes) - learnt
+    columns = len(manifest.attributes) - (manifest.people is not None)  # how many rows a person has is none
+    declared = columns - learnt
     rows = f"{_rows(material):,}"
     domain = f"the values of {declared:,} declared, of {learnt:,} learnt inside the budget"
     if not learnt or not declared:
         domain = f"all values {'learnt inside the budget' if learnt else 'declared'}"
     facts = [
         ("Rows", f"{rows}, drawn from a model; {_total(manifest)}"),
-        ("Columns", f"{len(manifest.attributes):,}; {domain}"),
+        *_people(manifest),
+        ("Columns", f"{columns:,}; {domain}"),
         ("Asked for", _workload(manifest)),
         (
             "Privacy loss",
@@ -80,8 +82,29 @@ def _released(material: Material) -> list[tuple[str, str]]:
     return facts
 
 
+def _people(manifest: Manifest) -> list[tuple[str, str]]:
+    """Of a release of people: what one is, how many of their rows are used, what is the same in all."""
+    people = manifest.people
+    if people is None:
+        return []
+    cut = "" if people.beyond is None else f"; {percent(people.beyond)} of them have more, by a noisy count"
+    same = listed(people.constant) if people.constant else "none that noisy counts could tell"
+    return [
+        (
+            "People",
+            f"each weighs one, however many rows they have; rows of one have the same value in "
+            f"{plain(people.column)}, which is made up",
+        ),
+        ("Rows of a person", f"at most {people.most_rows:,} are used{cut}"),
+        ("The same in all rows of a person", same),
+    ]
+
+
 def _total(manifest: Manifest) -> str:
     """How many rows the private table has."""
+    if manifest.people is not None:
+        rows = f"about {manifest.estimated_rows:,}, of those that are used"
+        return f"the private table has about {manifest.people.estimated:,} people and {rows}, by noisy counts"
     if "rows" in manifest.guarantee.assumptions:
         return f"the private table has {manifest.estimated_rows:,}, which is taken as public"
     return f"the private table has about {manifest.estimated_rows:,}, by a noisy count"

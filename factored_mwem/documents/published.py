@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from factored_mwem.accounting.conversion import Composition, float_up
-from factored_mwem.domain.attribute import Attribute, Scalar
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute, Scalar
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files.files import MAX_TEXT_BYTES, complaint
@@ -140,7 +140,7 @@ class Published:
             manifest=manifest,
             policy=policy,
             domain=domain,
-            columns=tuple(map(ColumnSection.of, domain)),
+            columns=_columns(manifest, domain),
             files=_files(manifest.output),
             output=manifest.output,
             rho=float_up(cost[0]) if zcdp else None,
@@ -201,6 +201,17 @@ def _domain(manifest: Manifest) -> Domain:
     if stated != [(a.name, a.type, a.size, a.nullable) for a in domain]:
         raise InputError("its attributes are not those of its domain")
     return domain
+
+
+def _columns(manifest: Manifest, domain: Domain) -> tuple[ColumnSection, ...]:
+    """Those of the rows: of people the made-up id first, and not how many rows each has."""
+    own = tuple(ColumnSection.of(a) for a in domain if manifest.people is None or a.name != ROWS_OF_PERSON)
+    people = manifest.people
+    if people is None:
+        return own
+    what = "A made-up person: rows of one person have the same value, which names nobody."
+    made_up = ColumnSection(name=people.column, type=people.type, required=True, description=what)
+    return (made_up, *own)
 
 
 def _check_certificate(certificate: Certificate | None) -> None:

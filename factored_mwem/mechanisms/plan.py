@@ -166,10 +166,13 @@ class Scope:
 
 
 class PersonFacts(NamedTuple):
-    """How many rows of a person are used at most, and the columns that are the same in all of them."""
+    """How many rows of a person are used at most, and the columns that are the same in all of them; the noisy
+    share of people who have more rows, where it was counted.
+    """
 
     most_rows: int
     constant: Sequence[str]
+    beyond: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ are refined towards; beyond what is given, rows of a person go together no more 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,6 +79,8 @@ def people_in(model: Forest, domain: Domain, unit: Unit, most: int) -> float:
     return float(model.marginal((domain.modelled.index(ROWS_OF_PERSON),)) @ counts.weights(a_grain))
 
 
+TRIES = 8
+"""Times that more people are drawn to find some who have as few rows as are left in a batch."""
 MAX_CELLS = 2**22
 """Of trees that rows of a given person are drawn from: a column of hers that needs more is copied alone."""
 
@@ -88,7 +91,8 @@ class PeopleBatches(Batches):
     that of rows, `of_people` that of people. Nobody's rows are in two batches.
 
     A batch draws people, each with a number of rows and what is the same in all of them, and then their rows
-    given that. Its last person may have fewer rows than it should.
+    given that. People are whole: who has more rows than the batch has left is passed over. Only where hardly
+    anybody has so few, its last person has fewer rows than it should.
     """
 
     inner: pa.Schema = field(kw_only=True)
@@ -105,7 +109,21 @@ class PeopleBatches(Batches):
 
     def batch(self, number: int) -> pa.RecordBatch:
         rng, rows = self.generator(number), self.length(number)
-        person, given = self._persons(rows, rng)
+        return self._batch(number, *self._persons(rows, rng), rng)
+
+    def whole(self, people: int) -> Iterator[pa.RecordBatch]:
+        """All rows of so many people, in batches of whole ones; `rows` is about how many rows that are."""
+        each = max(int(self.size / self.mean_rows), 1)
+        for number in range(math.ceil(people / each)):
+            rng, some = self.generator(number), min(each, people - number * each)
+            drawn = self._given.given(some, rng)
+            numbers = self.counts.drawn(drawn[self.domain.modelled.index(ROWS_OF_PERSON)], rng)
+            person = np.repeat(np.arange(some), numbers)
+            yield self._batch(number, person, {a: codes[person] for a, codes in drawn.items()}, rng)
+
+    def _batch(
+        self, number: int, person: np.ndarray, given: dict[int, np.ndarray], rng: np.random.Generator
+    ) -> pa.RecordBatch:
         codes = self.refined(self._given.codes_given(given, rng), rng, self._given.attributes)
         cells = dict(zip(self.inner.names, decode_table(self.domain, codes, self.inner, rng), strict=True))
         first = pa.array(np.searchsorted(person, person))
@@ -119,18 +137,22 @@ class PeopleBatches(Batches):
 
     def _persons(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, dict[int, np.ndarray]]:
         """(the person of each row: int64[row], from 0 on; the codes of what is given of them: int64[row])."""
-        at, many = self.domain.modelled.index(ROWS_OF_PERSON), math.ceil(1.1 * rows / self._mean_rows) + 16
+        at, many = self.domain.modelled.index(ROWS_OF_PERSON), math.ceil(1.1 * rows / self.mean_rows) + 16
         drawn = self._given.given(many, rng)
         each = self.counts.drawn(drawn[at], rng)
-        while each.sum() < rows:  # a model may have few people with many rows
+        tries = 0
+        while (who := fitting(each, rows)) is None and tries < TRIES:
+            tries += each.sum() >= rows  # a model may have few people with many rows, or with few
             more = self._given.given(many, rng)
             drawn = {a: np.concatenate([codes, more[a]]) for a, codes in drawn.items()}
             each = np.concatenate([each, self.counts.drawn(more[at], rng)])
-        person = np.repeat(np.arange(len(each)), each)[:rows]
-        return person, {a: codes[person] for a, codes in drawn.items()}
+        who = np.arange(len(each)) if who is None else who
+        person = np.repeat(np.arange(len(who)), each[who])[:rows]
+        return person, {a: codes[who][person] for a, codes in drawn.items()}
 
     @property
-    def _mean_rows(self) -> float:
+    def mean_rows(self) -> float:
+        """Of a person."""
         share = self.of_people.marginal((self.domain.modelled.index(ROWS_OF_PERSON),)) / self.of_people.total
         return float(share @ self.counts.weights(np.arange(1.0, len(self.counts.codes) + 1)))
 
@@ -138,6 +160,20 @@ class PeopleBatches(Batches):
         if self.people.type == "integer":
             return pa.array(-numbers, pa.int64())
         return pa.array([f"synthetic-{number}" for number in numbers.tolist()], pa.string())
+
+
+def fitting(each: np.ndarray, rows: int) -> np.ndarray | None:
+    """int64: people, in order, whose `each: int64[person]` rows come to `rows`: who has more than are left is
+    passed over. None where nobody has as few.
+    """
+    ends = np.cumsum(each)
+    first = int(np.searchsorted(ends, rows, side="right"))
+    left, more = rows - int(ends[first - 1] if first else 0), list[int]()
+    for at in range(first, len(each)):
+        if left and each[at] <= left:
+            left -= int(each[at])
+            more.append(at)
+    return None if left else np.concatenate([np.arange(first), np.array(more, dtype=np.int64)])
 
 
 def schema_of(inner: pa.Schema, people: PeopleFacts) -> pa.Schema:

@@ -145,10 +145,9 @@ def _found(session: Session, request: Request, scope: Scope) -> PersonFacts:
     from factored_mwem.privacy.people import constant_columns, most_rows
 
     people, declared = request.people(), scope.policy.person_columns
-    most = most_rows(session, people)
-    return PersonFacts(
-        most, constant_columns(session, people, scope.own_columns) if declared is None else declared
-    )
+    most, beyond = most_rows(session, people)
+    constant = constant_columns(session, people, scope.own_columns) if declared is None else declared
+    return PersonFacts(most, constant, beyond)
 
 
 def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tuple[Session, Plan]:

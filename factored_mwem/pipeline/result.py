@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -50,9 +50,12 @@ def generator(seed: int, batch: int) -> np.random.Generator:
 
 def _reached(drawn: Batches) -> Iterator[pa.RecordBatch]:
     """The batches, each of which may be where a test ends the process."""
-    for batch in drawn:
-        reach("sampling")
-        yield batch
+    return map(_seen, drawn)
+
+
+def _seen(batch: pa.RecordBatch) -> pa.RecordBatch:
+    reach("sampling")
+    return batch
 
 
 def aims_for(
@@ -120,9 +123,10 @@ class Release(Contents):
 
         if self.manifest.people is not None:
             what = (
-                "answers with error bars are of tables whose rows were counted; this release counted people"
+                "this release counted people, and error bars would be wrong: they come from tables drawn row "
+                "by row, while what varies here is whole people"
             )
-            raise InputError(f"{what}: count the synthetic rows, or use Release.marginal")
+            raise InputError(f"{what}; count the synthetic rows, or use Release.marginal for rows' counts")
         learns = any(charge.stage == "discover" for charge in self.manifest.ledger)
         learnt = [a for a, attribute in enumerate(self.domain.modelled) if learns and attribute.learnt]
         first = {m.positions: i for i, m in reversed(list(enumerate(self.measurements)))}
@@ -196,11 +200,33 @@ class Release(Contents):
         facts = {"inner": self.schema, "people": people, "counts": counts, "of_people": self.model}
         return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
 
-    def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
-        """`rows` fresh rows; the same ones for the same `seed`."""
+    def people(self, number: int, seed: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """(the columns, the rows in batches) of `number` fresh people, each with all of their rows. Raises
+        InputError if the release is not of people.
+        """
+        if self.manifest.people is None:
+            raise InputError("the release is of rows, not of people (release --people): ask for rows")
+        from factored_mwem.pipeline.people import PeopleBatches
+
+        drawn = self.drawn(0, seed)
+        assert isinstance(drawn, PeopleBatches)  # as of every release of people
+        drawn = self.drawn(math.ceil(number * drawn.mean_rows), seed)
+        assert isinstance(drawn, PeopleBatches)
+        return drawn.schema, map(_seen, drawn.whole(number))
+
+    def sample(
+        self, rows: int, *, seed: int | None = None, unit: Literal["rows", "people"] = "rows"
+    ) -> pa.Table:
+        """`rows` fresh rows, of whole people where the release is of people; or, with unit "people", all rows
+        of so many. The same ones for the same `seed`.
+        """
         if rows < 0:
-            raise InputError(f"rows={rows}: must be a whole number, 0 or more")
-        drawn = self.drawn(rows, secrets.randbits(64) if seed is None else seed)
+            raise InputError(f"{unit}={rows}: must be a whole number, 0 or more")
+        seed = secrets.randbits(64) if seed is None else seed
+        if unit == "people":
+            schema, batches = self.people(rows, seed)
+            return pa.Table.from_batches(batches, schema=schema)
+        drawn = self.drawn(rows, seed)
         return pa.Table.from_batches(_reached(drawn), schema=drawn.schema)
 
     def to_arrow(self) -> pa.Table:

@@ -80,22 +80,23 @@ class PrivateConstancy(Sealed):
         return SealedQuery.each((*self.names, "constant"), (), 1, len(self.names) + 1)
 
 
-def most_rows(session: Session, table: People) -> int:
-    """How many rows of a person are used at most: of CAPS the least that no more than FEW of all people, or
-    than noise can tell, exceed. Cost: SIZES_SHARE of what is left.
+def most_rows(session: Session, table: People) -> tuple[int, float | None]:
+    """(how many rows of a person are used at most, the noisy share of people who have more): of CAPS the
+    least that no more than FEW of all people, or than noise can tell, exceed. None where it is all that
+    may be, beyond which nobody was counted. Cost: SIZES_SHARE of what is left.
     """
     most = session.unit.contributions
     caps = [cap for cap in CAPS if cap < most]
     if not caps:
-        return most
+        return most, None
     sealed = PrivateSizes.of(table, most, caps)
     taken = session.measure(sealed, None, cost=session.left * SIZES_SHARE, stage="discover")
     people = float(taken.noisy.sum())
     for number, cap in enumerate(caps, start=1):
         beyond = taken.noisy[number:]
         if beyond.sum() <= max(float(FEW) * people, taken.stddev * len(beyond) ** 0.5):
-            return cap
-    return most
+            return cap, min(max(float(beyond.sum()) / max(people, 1.0), 0.0), 1.0)
+    return most, None
 
 
 def constant_columns(session: Session, table: People, columns: Sequence[str]) -> list[str]:

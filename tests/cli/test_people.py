@@ -9,9 +9,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from support.commands import Fmwem
+from support.pages import check_page
 
+from factored_mwem.documents.page import percent
+from factored_mwem.documents.published import Published, record_from
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.manifest_check import check_books
+from factored_mwem.tables.outputs.targets import LocalFile
 
 PEOPLE = ("release", "visits.csv", "--marginals", 2, "--privacy-id", "patient", "--people")
 SMALL = ("--contributions", 4, "--epsilon", 20)
@@ -32,7 +36,7 @@ def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Path, fmwem: Fmwem) -> None:
     done = fmwem(*PEOPLE, *SMALL)
     assert done.code == 0 and "made-up people in 'patient'" in done.err
-    assert "answer" not in done.err and "report" not in done.err
+    assert "fmwem answer" not in done.err and "fmwem report visits.synthetic.manifest.json" in done.err
     out = pq.read_table("visits.synthetic.parquet").to_pandas()
     assert list(out.columns) == ["patient", "sex", "ward"]
     assert (out.groupby("patient")["sex"].nunique() == 1).all()
@@ -45,6 +49,11 @@ def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Pa
     assert "weigh one" in manifest.guarantee.assumptions["contributions"].statement
     more = fmwem("sample", "visits.synthetic.fmwem", "-n", 30, "-o", "more.csv")
     assert more.code == 0 and len(pd.read_csv("more.csv")) == 30
+    some = fmwem("sample", "visits.synthetic.fmwem", "-n", 20, "--unit", "people", "-o", "some.csv", "--json")
+    rows = pd.read_csv("some.csv")
+    assert some.facts["people"] == rows["patient"].nunique() == 20 and some.facts["rows"] == len(rows)
+    refused = fmwem("sample", "visits.synthetic.fmwem", "-n", 20, "--unit", "people", "-o", "parts/")
+    assert refused.code == 2 and "one file" in refused.err and not (visits / "parts").exists()
 
 
 def test_only_the_columns_that_are_named_come_out(visits: Path, fmwem: Fmwem) -> None:
@@ -68,11 +77,56 @@ def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: 
     assert checked["problems"] == []
 
 
+HOSTILE = [
+    "1",
+    "1.0",
+    " 1",
+    "ann",
+    "ANN",
+    "ann\0",
+    "\0",
+    "",
+    None,
+    "-1",
+    "synthetic-1",
+    "z" * 100_000,
+    '"',
+    ",",
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_whatever_ids_hold_a_release_comes_out_and_none_of_them(
+    visits: Path, fmwem: Fmwem, suffix: str
+) -> None:
+    """Each is a person of its own, but for null and the empty text, which are nobody."""
+    frame = pd.read_csv("visits.csv").astype({"patient": str})
+    ids = [who for who in HOSTILE if suffix == "parquet" or who is None or "\0" not in who]
+    more = pd.DataFrame({"patient": ids, "sex": "F", "ward": "north"})
+    whole = pd.concat([frame, more, more], ignore_index=True)
+    write = whole.to_parquet if suffix == "parquet" else whole.to_csv
+    write(f"hostile.{suffix}", index=False)
+    (visits / "visits.csv").unlink()
+    done = fmwem("release", f"hostile.{suffix}", *PEOPLE[2:], *SMALL)
+    assert done.code == 0
+    out = pq.read_table("hostile.synthetic.parquet").to_pandas()
+    assert out["patient"].str.fullmatch("synthetic-[0-9]+").all()
+    written = (visits / "hostile.synthetic.manifest.json").read_text() + done.err + done.out
+    assert not any(who in written for who in ("ANN", "zzzz", "\\u0000"))
+
+
+def test_a_record_that_a_10_MB_id_makes_too_long_is_refused_for_nothing(visits: Path, fmwem: Fmwem) -> None:
+    with open("visits.csv", "a") as file:
+        file.write(f"{'z' * 10_000_000},F,north\n")
+    done = fmwem(*PEOPLE, *SMALL)
+    assert done.code == 2 and "longer than 8 MB" in done.err and "zzzz" not in done.err
+    assert [path.name for path in visits.iterdir()] == ["visits.csv"]
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
         (("--contributions", 65), "from 2 to 64"),
-        (("--report",), "--report shows a release whose rows are counted"),
         (("--certificate", 0.1), "counts rows, not people"),
         (("--engine", "mwem"), "counts rows, not people"),
         (("--person-columns", "sexx"), "no such column"),
@@ -88,12 +142,48 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(
     assert [path.name for path in visits.iterdir()] == ["visits.csv"]
 
 
-def test_pages_and_forecasts_that_count_rows_say_so(visits: Path, fmwem: Fmwem) -> None:
-    check = fmwem("check", *PEOPLE[1:])
-    assert check.code == 2 and "leave out --people" in check.err
+def test_forecasts_say_what_one_person_is_and_what_finding_out_costs(visits: Path, fmwem: Fmwem) -> None:
+    """Of a table of a header alone as of one with rows: nothing is read."""
+    told = fmwem("check", *PEOPLE[1:], "--assume-people", 4000)
+    assert told.code == 0 and "whom column 'patient' names" in told.out
+    assert "at most 64 of a person" in told.out and "about 4,000 people (--assume-people)" in told.out
+    facts = fmwem("check", *PEOPLE[1:], "--person-columns", "sex", "--json").facts["people"]
+    assert (facts["constant"], facts["constancy_share"], facts["sizes_share"]) == (["sex"], 0, 0.01)
+    planned = fmwem("plan", *PEOPLE[1:], "--contributions", 2)
+    assert planned.code == 0 and "at most 2 of a person\n" in planned.out and "not people" in planned.out
+    for command in ("check", "plan"):
+        refused = fmwem(command, *PEOPLE[1:], "--assume-rows", 5)
+        assert refused.code == 2 and "assume_people" in refused.err
+    (visits / "visits.csv").write_text("patient,sex,ward\n")
+    assert fmwem("check", *PEOPLE[1:], "--assume-people", 4000).out == told.out
+
+
+def test_the_page_says_what_one_person_is_and_how_many_rows_each_has(visits: Path, fmwem: Fmwem) -> None:
+    """Rows a person has are of people, other bars of rows; from the files as while they are made."""
+    assert fmwem(*PEOPLE, *SMALL, "--report").code == 0
+    page = check_page((visits / "visits.synthetic.report.html").read_text())
+    manifest = Manifest.model_validate_json((visits / "visits.synthetic.manifest.json").read_text())
+    assert manifest.people is not None
+    words = " ".join(page.words.split())
+    assert f"about {manifest.people.estimated:,} people" in words and "which is made up" in words
+    assert f"at most {manifest.people.most_rows} are used" in words and "840 are one person" in words
+    beyond = manifest.people.beyond
+    assert beyond is None or f"; {percent(beyond)} of them have more" in words
+    assert "no error bars" in words and "fmwem answer" not in words and "95 %" not in words
+    out = pq.read_table("visits.synthetic.parquet").to_pandas()
+    sizes = out.groupby("patient").size().value_counts(normalize=True)
+    for value, share in {**sizes, **out["ward"].value_counts(normalize=True)}.items():
+        assert [str(value), f"{100 * share:.2f}"] in [list(row[:2]) for row in page.rows]
+    assert fmwem("report", "visits.synthetic.manifest.json", "-o", "again.html").code == 0
+    assert (visits / "again.html").read_text() == (visits / "visits.synthetic.report.html").read_text()
+
+
+def test_cards_list_the_columns_that_the_rows_have(visits: Path, fmwem: Fmwem) -> None:
     assert fmwem(*PEOPLE, *SMALL).code == 0
-    assert "counted people" in fmwem("report", "visits.synthetic.manifest.json").err
-    assert "counted people" in fmwem("answer", "visits.synthetic.fmwem", "count").err
+    published = record_from(LocalFile(visits / "visits.synthetic.manifest.json"))
+    assert isinstance(published, Published)
+    assert [c.name for c in published.columns] == pq.read_schema("visits.synthetic.parquet").names
+    assert published.columns[0].type == "string" and published.columns[0].required
 
 
 def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(
@@ -108,8 +198,41 @@ def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(
     ]
     apart = sizes[0].sub(sizes[1], fill_value=0).abs().sum() / 2
     (note,) = told["notes"]
-    assert f"distributions {apart:.4f} apart" in note
+    assert "so its values are not compared" in note
+    people = told["people"]
+    assert people["rows_distance"] == pytest.approx(apart, abs=1e-6) and people["column"] == "patient"
+    assert people["order_by"] is None and people["columns"][0]["transitions"] is None
+    assert people["columns"][0]["same"] == [1, 1]
+    text = fmwem("evaluate", "visits.csv", "visits.synthetic.parquet", "--marginals", 1).out
+    assert f"distance {apart:.3f} (0 to 1)" in text and "100.0/100.0" in text and len(text.splitlines()) < 60
     assert [column["name"] for column in told["columns"]] == ["sex", "ward"]
     (visits / "visits.synthetic.manifest.json").unlink()
     alone = fmwem("evaluate", "visits.csv", "visits.synthetic.parquet", "--marginals", 1, "--json").facts
-    assert "patient" in [column["name"] for column in alone["columns"]]
+    assert "patient" in [column["name"] for column in alone["columns"]] and alone["people"] is None
+    named = (
+        "evaluate",
+        "visits.csv",
+        "visits.synthetic.parquet",
+        "--marginals",
+        1,
+        "--privacy-id",
+        "patient",
+    )
+    again = fmwem(*named, "--order-by", "ward", "--json").facts["people"]
+    assert again["rows_distance"] == people["rows_distance"] and again["order_by"] == "ward"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--order-by", "ward"), "say who they are with --privacy-id"),
+        (("--privacy-id", "nobody"), "--privacy-id"),
+        (("--privacy-id", "patient", "--order-by", "when"), "--order-by"),
+    ],
+)
+def test_people_that_cannot_be_compared_are_a_line(
+    visits: Path, fmwem: Fmwem, flags: tuple[object, ...], said: str
+) -> None:
+    pd.read_csv("visits.csv").to_parquet("copy.parquet")
+    done = fmwem("evaluate", "visits.csv", "copy.parquet", "--marginals", 1, *flags)
+    assert done.code == 2 and said in done.err and len(done.err.splitlines()) == 1

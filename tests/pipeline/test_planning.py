@@ -89,6 +89,52 @@ def test_the_exact_part_is_the_noise_of_a_release(neighbours: Any) -> None:
     assert said.guess >= guess_of(advantage_of_budget(Policy.of(epsilon=1.0).budget(learn_domain=False)))
 
 
+def people_table(sizes: dict[str, int], people: int) -> pa.Table:
+    """Three rows of each person."""
+    one = table_of(sizes, people)
+    return pa.concat_tables([one] * 3).append_column("who", pa.array([*range(people)] * 3))
+
+
+def test_of_people_noise_is_that_of_one_person_and_finding_out_about_them_is_paid_for() -> None:
+    """What a release draws, in people: its scales over the grains of one; and its shares."""
+    choices: dict[str, Any] = {"epsilon": 1.0, "privacy_id": "who", "people": True, "contributions": 3}
+    table = people_table(WIDE, 3000)
+    planned = plan(table, 2, domain=WIDE, assume_people=3000, **choices)
+    made = release(table, 2, domain=WIDE, **choices)
+    facts, ledger = planned.people, made.manifest.ledger
+    assert facts is not None and planned.assume_rows is None and planned.assume_people == 3000
+    budget = Policy.of(**choices).budget(learn_domain=False)
+    shares = [float(price(c) / budget.amount) for c in ledger[:2]]
+    assert shares == pytest.approx([facts.sizes_share, facts.constancy_share], rel=1e-3)
+    first = [c.scale for c in ledger if c.stage == "measure" and len(c.target) == 1][: len(WIDE) + 1]
+    noise = np.mean(first) * math.sqrt(2 / math.pi) / 840
+    assert planned.prospects[0].column_noise == pytest.approx(noise, rel=0.05)
+    assert not planned.prospects[0].errors and "not people" in planned.notes[0]
+
+
+def price(charge: Any) -> float:
+    """Of discrete Gaussian noise: squared sensitivity over twice the variance."""
+    return charge.sensitivity / (2 * charge.scale**2)
+
+
+def test_of_people_as_of_rows_more_of_each_cost_nothing() -> None:
+    """A domain that is learnt keeps a value from as many people on as of a table of rows, about."""
+    choices: dict[str, Any] = {"privacy_id": "who", "people": True, "person_columns": ["a"]}
+    table = people_table(BITS, 2)
+    rows = plan(table, 2, epsilons=[1.0], columns=["a", "b"], privacy_id="who").prospects[0]
+    people = plan(table, 2, epsilons=[1.0], columns=["a", "b"], **choices).prospects[0]
+    assert rows.kept_from is not None and people.kept_from is not None
+    assert rows.kept_from[0] < people.kept_from[0] < 1.5 * rows.kept_from[0]
+    assert rows.fewest_rows is not None and people.fewest_rows is not None
+
+
+def test_a_guess_of_the_other_number_is_refused() -> None:
+    table = people_table(BITS, 2)
+    for guess, more in (("assume_rows", {"privacy_id": "who", "people": True}), ("assume_people", {})):
+        with pytest.raises(InputError, match=guess):
+            plan(table, 1, **{guess: 100, **more})
+
+
 def test_noise_at_once_is_that_of_the_weights_in_use() -> None:
     """By the residuals that a release measures: each marginal's noise is the sum of its subsets'."""
     said = at(BITS, 2.0, 2, assume_rows=2000, neighbours="replace")

@@ -228,6 +228,54 @@ def test_hostile_ids_cost_nobody_else_a_row(who: str) -> None:
         assert len(both.pop(who)) == MOST and both == alone
 
 
+def test_an_id_of_10_MB_costs_nobody_else_a_row() -> None:
+    others = [(who, i, i % 3) for i, who in enumerate(IDS * 4)]
+    alone, long = used_rows(others), "z" * 10_000_000
+    both = used_rows([(long, 1000 + i, 0) for i in range(MOST + 2)] + others)
+    assert len(both.pop(long)) == MOST and both == alone
+    near = used_rows([(long, 0, 0), (long[:-1], 1, 0), *others])  # equal but for the last letter
+    assert len(near.pop(long)) == len(near.pop(long[:-1])) == 1 and near == alone
+
+
+def test_ids_that_are_equal_after_case_folding_or_normalising_are_people_of_their_own() -> None:
+    alike = ["ss", "\u00df", "SS", "i\u0307", "\u0130", "I", "i", "\u0131", "k", "\u212a", "K"]
+    own = used_rows([(who, i, 0) for i, who in enumerate(alike * MOST)])
+    assert set(own) == set(alike) and all(len(rows) == MOST for rows in own.values())
+
+
+@pytest.mark.parametrize(
+    ("ids", "people"),
+    [
+        (pa.array([1, 1, 2, None, -1], pa.int64()), 3),
+        (pa.array([2**64 - 1, 2**64 - 2, 0, 0, None], pa.uint64()), 3),
+        (pa.array(["1", "1.0", "1", None, ""]), 2),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0], pa.int8()), ["x", "x", ""]), 1),
+        (pa.array([None] * 5, pa.string()), 0),
+        (pa.array([""] * 5), 0),
+    ],
+)
+def test_an_id_is_what_its_type_says_it_is(ids: pa.Array, people: int) -> None:
+    """1 and "1" cannot meet in a column; a dictionary that lists a value twice names one person by it."""
+    table = pa.table({"who": ids, "a": [0, 1, 0, 1, 0], "b": [0, 1, 2, 0, 1]})
+    counted = People.of(open_source(table), "who", MOST, unit_of().row_weight).people_by_rows(MOST)
+    assert counted.sum() == people
+
+
+@pytest.mark.parametrize("ids", [pa.array([1.0, 1.5]), pa.array([[1], [2]])])
+def test_ids_that_may_be_spelt_in_two_ways_are_refused(ids: pa.Array) -> None:
+    source = open_source(pa.table({"who": ids, "a": [0, 1], "b": [0, 1]}))
+    with pytest.raises(InputError, match="several spellings"):
+        People.of(source, "who", MOST, unit_of().row_weight)
+
+
+def test_ids_of_several_types_in_one_column_are_a_line() -> None:
+    import pandas as pd
+
+    mixed = pd.DataFrame({"who": [1, "1", 1.0], "a": [0, 1, 0], "b": [0, 1, 2]}, dtype=object)
+    with pytest.raises(InputError, match="who"):
+        People.of(open_source(mixed), "who", MOST, unit_of().row_weight)
+
+
 def test_rows_beyond_the_cap_are_left_out_at_random_not_at_the_end() -> None:
     rows = [(f"p{i % 400}", i // 400, 0) for i in range(400 * 8)]
     places = np.bincount([a for own in used_rows(rows, 2).values() for a, _, _ in own], minlength=8)
@@ -313,6 +361,58 @@ def test_batches_share_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = without_noise(many(1000)).drawn()
     ids = [set(batch.column("who").to_pylist()) for batch in drawn]
     assert len(ids) > 2 and sum(map(len, ids)) == len(set().union(*ids))
+
+
+def one_or_three(people: int) -> pa.Table:
+    """People of one row or of three, of whom nobody has two."""
+    rows = np.where(np.arange(people) % 2 == 0, 1, MOST)
+    who = np.repeat(np.arange(people), rows)
+    return pa.table({"who": who, "a": who % 2, "b": np.arange(len(who)) % 3})
+
+
+def cut(table: pa.Table) -> int:
+    """How many people have two rows; a fit gives one in 3,000 to what is 0."""
+    return int((table.to_pandas().groupby("who").size() == 2).sum())
+
+
+def test_people_are_whole_in_any_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from factored_mwem.model import sampling
+
+    made = without_noise(one_or_three(3000))
+    monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 30)
+    out = made.to_arrow()
+    assert cut(out) <= 10 and out.num_rows == made.rows > 5900  # if batches cut people, some 60 are
+    for rows in (1, 2, 5, 250):
+        assert made.sample(rows, seed=rows).num_rows == rows
+
+
+def test_where_nobody_has_as_few_rows_as_are_left_the_last_has_fewer() -> None:
+    who = np.repeat(np.arange(2000), MOST)
+    made = without_noise(pa.table({"who": who, "a": who % 2, "b": np.arange(len(who)) % 3}))
+    drawn = made.sample(7, seed=1)
+    assert drawn.num_rows == 7 and sorted(drawn.to_pandas().groupby("who").size()) == [1, MOST, MOST]
+
+
+def test_as_many_people_are_drawn_as_are_asked_for_each_with_all_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And their numbers of rows are those of the table, as without noise they must be."""
+    from factored_mwem.model import sampling
+
+    made = without_noise(one_or_three(3000), person_columns=["a"])
+    monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 30)
+    for people in (0, 1, 2, 1000):
+        drawn = made.sample(people, seed=people, unit="people")
+        assert len(set(drawn["who"].to_pylist())) == people and cut(drawn) <= 5
+        assert drawn.schema == made.to_arrow().schema
+    assert abs(drawn.num_rows - 2000) < 200 and drawn.equals(made.sample(1000, seed=1000, unit="people"))
+
+
+def test_a_release_of_rows_has_no_people_to_draw() -> None:
+    table, domain = many(300).drop_columns(["who"]), TINY.project(["a", "b"])
+    made = make(request_of(open_source(table), Workload.marginals(1), Policy.of(), domain), noise=FakeNoise())
+    with pytest.raises(InputError, match="not of people"):
+        made.sample(5, unit="people")
 
 
 def test_a_model_file_draws_the_same_people(tmp_path: Any) -> None:
@@ -464,7 +564,9 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     for offset, most, constant in ((0, 10, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
-        assert most_rows(session, source) == most
+        rows, beyond = most_rows(session, source)
+        assert rows == most and (beyond is None) == (most == 64)
+        assert beyond is None or 0 <= beyond <= 1
         assert constant_columns(session, source, ["a", "b"]) == constant
         charges = [(c.stage, c.target) for c in session.accountant.entries]
         assert charges == [("discover", ("people", "rows")), ("discover", ("a", "b", "constant"))]

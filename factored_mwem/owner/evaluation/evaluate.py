@@ -20,7 +20,7 @@ from factored_mwem.files.files import read_text
 from factored_mwem.owner.evaluation.binned_errors import CodedPair, RequestErrors
 from factored_mwem.owner.evaluation.correlations import CorrelationError, correlation_errors
 from factored_mwem.owner.evaluation.neutral_bins import neutral_codes
-from factored_mwem.owner.evaluation.people import made_up_ids, people_in_words
+from factored_mwem.owner.evaluation.people import PeopleErrors, Persons, people_of_release
 from factored_mwem.owner.evaluation.readings import ReadColumn, comparable, read_alike, read_columns
 from factored_mwem.owner.evaluation.value_errors import ColumnErrors, column_errors
 from factored_mwem.pipeline.saving import model_file
@@ -70,6 +70,8 @@ class Errors:
     """Of numbers: the pairs whose correlations are the furthest apart."""
     notes: tuple[str, ...] = ()
     """What could not be compared, and why."""
+    people: PeopleErrors | None = None
+    """Where a column of both tables names people."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -92,6 +94,7 @@ class Errors:
             "columns": columns,
             "correlations": [pair._asdict() for pair in self.correlations],
             "notes": self.notes,
+            "people": self.people.facts if self.people is not None else None,
         }
 
 
@@ -103,6 +106,8 @@ def evaluate(
     domain: Domain | str | Path | None = None,
     columns: Sequence[str] | None = None,
     workload: Workload | None = None,
+    privacy_id: str | None = None,
+    order_by: str | None = None,
     records: Records = "checked",
     dialect: Dialect = PLAIN,
 ) -> Errors:
@@ -110,7 +115,9 @@ def evaluate(
 
     And what `workload` asks for besides: labels, cubes, ranges, parities. Marginals are over bins that the
     real table alone decides, or over the codes of `domain`: one, or the path of a domain file, a release's
-    manifest or a model file. `records` says what a record of a text file is, see Policy, and
+    manifest or a model file. `privacy_id`: the column of both tables that names people, by default what the
+    manifest beside a release of people says; `order_by`: the column in whose order a person's rows
+    are compared, else they are as they stand. `records` says what a record of a text file is, see Policy, and
     `dialect` how the real one is written.
 
     >>> import pyarrow as pa
@@ -126,13 +133,14 @@ def evaluate(
         domain = domain_from(Path(domain))
     tables = (_open(real, records, dialect), _open(synthetic, records, OUR_OWN))
     names, notes = _shared(tables, columns)
-    person = made_up_ids(synthetic)
-    if person is not None and person in names:
-        names, notes = [name for name in names if name != person], [*notes, people_in_words(tables, person)]
+    people = Persons.of(tables, people_of_release(synthetic), privacy_id, order_by)
+    if people is not None and people.column in names:
+        names = [name for name in names if name != people.column]
+        notes.append(f"{people.column!r} names the people of a table, so its values are not compared")
     if columns is not None and domain is not None:
         domain.project(columns)  # which says what it lacks
     ours, theirs = (read_columns(table, names) for table in tables)
-    compared = _compare(ours, theirs, domain)
+    compared = _compare(ours, theirs, domain, people)
     if not 1 <= order <= len(compared.attributes):
         raise InputError(f"--marginals {order}: the tables share {len(compared.attributes)} attributes")
     coded = CodedPair(Domain(compared.attributes), *compared.codes)
@@ -145,6 +153,7 @@ def evaluate(
         tuple(compared.columns),
         correlation_errors(compared.numbers),
         (*notes, *compared.notes),
+        people.errors if people is not None else None,
     )
 
 
@@ -208,8 +217,15 @@ class _Compared:
             codes.append(column)
 
 
-def _compare(ours: dict[str, ReadColumn], theirs: dict[str, ReadColumn], domain: Domain | None) -> _Compared:
-    """NOT PRIVATE. The errors of every column's values; its codes of the domain, else in neutral bins."""
+def _compare(
+    ours: dict[str, ReadColumn],
+    theirs: dict[str, ReadColumn],
+    domain: Domain | None,
+    people: Persons | None,
+) -> _Compared:
+    """NOT PRIVATE. The errors of every column's values; its codes of the domain, else in neutral bins.
+    `people` hear of the same, in neutral bins.
+    """
     compared = _Compared()
     for name in list(ours):
         pair = ours.pop(name), theirs.pop(name)
@@ -222,8 +238,11 @@ def _compare(ours: dict[str, ReadColumn], theirs: dict[str, ReadColumn], domain:
         compared.columns.append(column_errors(name, kind, unit, (values[0], values[1])))
         if kind != "text":
             compared.numbers[name] = (values[0].numbers, values[1].numbers)
-        if domain is None:
-            compared.add_codes(*neutral_codes(name, kind, *values))
+        neutral = neutral_codes(name, kind, *values) if domain is None or people is not None else None
+        if people is not None and neutral is not None:
+            people.compare(name, (values[0], values[1]), neutral[1:], unit)
+        if domain is None and neutral is not None:
+            compared.add_codes(*neutral)
         elif declared is None:
             compared.notes.append(f"column {name!r} is not in the domain; {ALONE}")
         elif all(column.suits(declared) for column in pair):

@@ -1,50 +1,159 @@
-"""People: NOT PRIVATE. How many rows each has in the real table and in one whose people are made up."""
+"""People: NOT PRIVATE. Whose rows there are in the real table and in one whose people are made up: how many
+each has, and how those of one person go together.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from factored_mwem.errors import InputError
-from factored_mwem.pipeline.record.manifest import Manifest, read_record
-from factored_mwem.tables.codes.parsing import plain
+from factored_mwem.owner.evaluation.people_columns import PeopleColumn, column_of_people
+from factored_mwem.owner.evaluation.people_rows import PeopleRows, order_of, read_people
+from factored_mwem.owner.evaluation.readings import Values, comparable
+from factored_mwem.owner.evaluation.value_errors import DAY, Pair
+from factored_mwem.pipeline.record.manifest import Manifest, PeopleFacts, read_record
 from factored_mwem.tables.inputs.source import Table
 from factored_mwem.tables.outputs.release_files import manifest_of
 from factored_mwem.tables.outputs.targets import target_of
 
+DIGITS = 6
+"""Of figures for scripts: what is beyond is chance."""
 
-def made_up_ids(synthetic: Any) -> str | None:
-    """The column of a release that names people who are made up, as the manifest beside its file says."""
+
+class Gaps(NamedTuple):
+    """NOT PRIVATE. From a row of a person to the next, by the column that orders them: in days of moments."""
+
+    moments: bool
+    mean: Pair[float]
+    kolmogorov_smirnov: float
+    """The greatest distance between the two cumulative shares, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleErrors:
+    """NOT PRIVATE. People in both tables; each weighs one, however many rows they have."""
+
+    column: str
+    """That names them."""
+    people: Pair[int]
+    rows: Pair[float]
+    """Mean number of rows of a person."""
+    rows_distance: float
+    """Total variation between how many rows people have, 0 to 1."""
+    order_by: str | None
+    """The column that says which row of a person is the first; None where rows are as they stand."""
+    gaps: Gaps | None
+    columns: tuple[PeopleColumn, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Plain values for scripts, ready for JSON."""
+        return _rounded(asdict(self) | {"gaps": self.gaps._asdict() if self.gaps is not None else None})
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def people_of_release(synthetic: Any) -> PeopleFacts | None:
+    """The people who are made up, as the manifest beside a release's file says."""
     if isinstance(synthetic, str | Path):
         with contextlib.suppress(InputError, OSError, ValueError):
             record = read_record(manifest_of(target_of(synthetic)).read())
-            if isinstance(record, Manifest) and record.people is not None:
-                return record.people.column
+            if isinstance(record, Manifest):
+                return record.people
     return None
 
 
-def people_in_words(tables: Sequence[Table], person: str) -> str:
-    """How far apart real and synthetic people are in how many rows they have: total variation, 0 to 1."""
-    sizes = [rows_of_each(table, person) for table in tables]
-    most = max((int(each.max(initial=0)) for each in sizes), default=0)
-    shares = [np.bincount(each, minlength=most + 1) / max(len(each), 1) for each in sizes]
-    apart = float(np.abs(shares[0] - shares[1]).sum() / 2)
-    means = " and ".join(f"{each.mean() if len(each) else 0.0:.2f}" for each in sizes)
-    return (
-        f"{person!r} names people who are made up, so its values are not compared; rows a person: {means}, "
-        f"distributions {apart:.4f} apart (0 to 1)"
-    )
+class Persons:
+    """NOT PRIVATE. The rows of people in both tables, in order; `compare` hears of each column."""
+
+    def __init__(self, tables: Pair[Table], column: str, order_by: str | None) -> None:
+        self.column, self.order_by, self.columns = column, order_by, list[PeopleColumn]()
+        keys = order_of(tables, order_by) if order_by is not None else None
+        first, second = (
+            read_people(table, column, None if keys is None else keys.ranks[t])
+            for t, table in enumerate(tables)
+        )
+        self.rows: Pair[PeopleRows] = (first, second)
+        self.gaps = _gaps(self.rows, keys.numbers, moments=keys.moments) if keys is not None else None
+
+    @classmethod
+    def of(
+        cls, tables: Pair[Table], made_up: PeopleFacts | None, column: str | None, order_by: str | None
+    ) -> Persons | None:
+        """Of people whom `column` names, else whom the release says it made up; None if it made up none.
+
+        Raises InputError if there is no such column, or none that tells an order.
+        """
+        if column is None and made_up is not None:
+            column = made_up.column
+            if any(column not in table.schema.names for table in tables):
+                return None
+            order_by = order_by if order_by is not None else getattr(made_up, "order_by", None)
+        if column is None:
+            if order_by is not None:
+                raise InputError("--order-by is of the rows of a person: say who they are with --privacy-id")
+            return None
+        for table in tables:
+            for name, flag in ((column, "--privacy-id"), (order_by, "--order-by")):
+                if name is not None:
+                    table.check_column(name, f" for {flag}")
+                    if not comparable(table.schema.field(name).type):
+                        raise InputError(f"{flag} {name!r}: its values cannot be compared; name another")
+        return cls(tables, column, order_by)
+
+    def compare(self, name: str, values: Pair[Values], codes: Pair[np.ndarray], unit: Any) -> None:
+        """Add what is known of a column: its values, and their bins."""
+        ordered = self.order_by is not None and name != self.order_by
+        if name != self.column and all(len(rows) for rows in self.rows):
+            self.columns.append(column_of_people(name, self.rows, values, codes, unit, ordered=ordered))
+
+    @property
+    def errors(self) -> PeopleErrors:
+        """Of all columns that were compared. Raises InputError if a table names nobody."""
+        for which, rows in zip(("real", "synthetic"), self.rows, strict=True):
+            if not len(rows):
+                raise InputError(f"column {self.column!r} of the {which} table names nobody")
+        sizes = [rows.sizes for rows in self.rows]
+        most = max(int(each.max()) for each in sizes)
+        shares = [np.bincount(each, minlength=most + 1) / len(each) for each in sizes]
+        return PeopleErrors(
+            self.column,
+            (len(sizes[0]), len(sizes[1])),
+            (float(sizes[0].mean()), float(sizes[1].mean())),
+            float(np.abs(shares[0] - shares[1]).sum() / 2),
+            self.order_by,
+            self.gaps,
+            tuple(self.columns),
+        )
 
 
-def rows_of_each(table: Table, person: str) -> np.ndarray:
-    """int64[person]: how many rows each has; those of nobody are left out."""
-    ids = [plain(batch.column(0)).cast(pa.string()) for batch in table.batches([person])]
-    whole = pa.chunked_array(ids, pa.string()).drop_null().dictionary_encode().combine_chunks()
-    counts = np.bincount(whole.indices.to_numpy(zero_copy_only=False), minlength=len(whole.dictionary))
-    named = np.array([name != "" for name in whole.dictionary.to_pylist()], dtype=bool)
-    return counts[named].astype(np.int64)
+def _gaps(rows: Pair[PeopleRows], numbers: Sequence[np.ndarray] | None, *, moments: bool) -> Gaps | None:
+    """From row to row; None where the order is not one of numbers, or nobody has two rows with one."""
+    if numbers is None:
+        return None
+    gaps = list(_differences(rows, numbers, DAY if moments else 1.0))
+    if not all(len(each) for each in gaps):
+        return None
+    both = np.sort(np.concatenate(gaps))
+    reached = [np.searchsorted(np.sort(each), both, side="right") / len(each) for each in gaps]
+    apart = float(np.abs(reached[0] - reached[1]).max())
+    return Gaps(moments, (float(gaps[0].mean()), float(gaps[1].mean())), apart)
+
+
+def _differences(rows: Pair[PeopleRows], numbers: Sequence[np.ndarray], one: float) -> Iterator[np.ndarray]:
+    for own, values in zip(rows, numbers, strict=True):
+        ordered = values[own.order]
+        apart = (ordered[own.following] - ordered[own.following - 1]) / one
+        yield apart[~np.isnan(apart)]

@@ -146,7 +146,7 @@ def _popular(tally: _Tally, unit: Unit) -> tuple[Popular, ...]:
     numbers = len(tally.numbers)
     return tuple(
         Popular(
-            _value(tally.numbers[i], unit) if i < numbers else tally.texts[int(i) - numbers].as_py(),
+            value_of(tally.numbers[i], unit) if i < numbers else tally.texts[int(i) - numbers].as_py(),
             *_pair(rows[i] / tally.rows),
         )
         for i in first
@@ -169,7 +169,7 @@ def _spread(tally: _Tally, unit: Unit) -> Spread | None:
     moved = float(apart[:-1] @ np.diff(scaled))
     days = 1.0 if unit == "number" else DAY
     return Spread(
-        mean=(_value(mean[0] * size, unit), _value(mean[1] * size, unit)),
+        mean=(value_of(mean[0] * size, unit), value_of(mean[1] * size, unit)),
         deviation=_pair(deviation * (size / days)),
         quantiles={percent: _quantiles(tally.numbers, reached, percent, unit) for percent in PERCENTS},
         kolmogorov_smirnov=float(apart.max()),
@@ -181,10 +181,10 @@ def _quantiles(numbers: np.ndarray, reached: np.ndarray, percent: int, unit: Uni
     """The least value of each table that so many of its rows do not exceed."""
     needed = np.maximum(-(-reached[-1] * percent // 100), 1)
     quantiles = [numbers[np.searchsorted(reached[:, t], needed[t])] for t in (0, 1)]
-    return _value(quantiles[0], unit), _value(quantiles[1], unit)
+    return value_of(quantiles[0], unit), value_of(quantiles[1], unit)
 
 
-def _value(number: float, unit: Unit) -> Value:
+def value_of(number: float, unit: Unit) -> Value:
     """A number as a person writes it: whole ones as integers, moments in ISO 8601."""
     if unit == "number":
         return int(number) if number == math.floor(number) and abs(number) < 2**53 else float(number)

@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 
 from factored_mwem.domain.levels import Levels, coarsen
-from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import rounds_for
 from factored_mwem.mechanisms.learn import fewest_rows
 from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit, slow, slowly
@@ -19,6 +18,7 @@ from factored_mwem.mechanisms.shares import TOTAL_SHARE, discovery_share, initia
 from factored_mwem.mechanisms.sweep import NO_SWEEP, choose_sweep
 from factored_mwem.mechanisms.tree import hierarchies
 from factored_mwem.pipeline.attempts import CertificateForecast, forecast_certificate
+from factored_mwem.pipeline.forecasts.people import PeopleForecast, left_after
 from factored_mwem.privacy.counts import bytes_of
 from factored_mwem.privacy.discover import value_thresholds
 from factored_mwem.privacy.session import marginal_noise
@@ -31,7 +31,9 @@ from factored_mwem.tables.codes.parsing import is_text, value_type
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Public facts about a release to come; noise is the mean absolute error of a cell, in records."""
+    """Public facts about a release to come; noise is the mean absolute error of a cell, in what is counted:
+    rows, or people.
+    """
 
     attributes: dict[str, int]
     cells: int
@@ -49,6 +51,7 @@ class Forecast:
     predicted_error: float | None
     warning: str | None
     certificate: CertificateForecast | None = None
+    people: PeopleForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class LearningForecast:
     """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value
     must have, about, to be kept on its own: where they hold no other rare value, and whatever they hold.
     Below `fewest_rows`, about, the release ends when its votes have told so: where columns of unknown type
-    are of text, or none is.
+    are of text, or none is. Where people are counted, all of these are people.
     """
 
     columns: dict[str, str]
@@ -65,63 +68,64 @@ class LearningForecast:
     fewest_rows: tuple[float, float]
     candidates: int
     warning: str | None
+    people: PeopleForecast | None = None
 
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
-    """What a release of about so many `rows` would do, on this machine."""
-    check_counts_rows(request)
+    """What a release of about so many `rows`, or people where they count, would do, on this machine."""
     scope = Scope.of(request, Machine.of(request.policy))
     if scope.domain is None:
         return forecast_learning(scope, rows)
     return forecast(Plan.of(scope, scope.domain), rows)
 
 
-def check_counts_rows(request: Request) -> None:
-    """Raises InputError where people are counted, of whose number a forecast knows nothing."""
-    if request.policy.people:
-        raise InputError(
-            "a forecast is of a release that counts rows; leave out --people to see one of those"
-        )
-
-
 def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
-    """The forecast where no domain is declared, for a table of about `rows` rows."""
-    policy, visible = scope.asked.policy, scope.visible
-    budget = scope.asked.fitting_all
-    names = [name for name in visible.schema.names if scope.columns is None or name in scope.columns]
-    fields = [visible.schema.field(name) for name in names]
+    """The forecast where no domain is declared, for a table of about `rows` rows, or people."""
+    policy, visible = scope.policy, scope.visible
+    whole, unit = scope.asked.fitting_all, policy.unit
+    budget, a_record = whole.part(whole.amount * left_after(policy)), unit.grains or 1
+    fields = [visible.schema.field(name) for name in scope.own_columns]
     kinds = {f.name: "learnt" if is_text(value_type(f.type)) else kind_of(f) for f in fields}
-    share = discovery_share(policy, budget, rows, len(names))
-    thresholds = value_thresholds(budget, policy.unit, share, len(names))
+    share = discovery_share(policy, whole, rows * a_record, len(fields))
+    least, most = value_thresholds(budget, unit, share, len(fields))
     texts, numbers = (
-        fewest_rows(policy, budget, [unknown if kind == "learnt" else kind for kind in kinds.values()])
+        fewest_rows(policy, whole, [unknown if kind == "learnt" else kind for kind in kinds.values()])
         for unknown in ("string", "number")
     )
-    candidates = scope.asked.workload.count(len(names))
     return LearningForecast(
-        kinds, float(share), thresholds, (texts, numbers), candidates, slowly(scope.asked)
+        kinds,
+        float(share * left_after(policy)),
+        (least / a_record, most / a_record),
+        (texts / a_record, numbers / a_record),
+        scope.workload.count(len(fields) + len(scope.known)),
+        slowly(scope.asked),
+        PeopleForecast.of(policy),
     )
 
 
 def forecast(plan: Plan, rows: int) -> Forecast:
-    """The forecast for a table of about `rows` rows (a guess; a release uses a noisy count)."""
+    """The forecast for a table of about `rows` rows, or people (a guess; a release uses a noisy count)."""
     policy, domain, candidates, budget = plan.policy, plan.domain, plan.candidates, plan.request.fitting
     unit, composition = policy.unit, budget.composition
-    course = rounds_for(plan, Total.assumed(float(rows), unit))
-    left = budget.amount * (1 if unit.total_is_public else 1 - TOTAL_SHARE)
+    a_record = unit.grains or 1
+    counted = float(rows * a_record)
+    course = rounds_for(plan, Total.assumed(counted, unit))
+    after_people = budget.part(budget.amount * left_after(policy))
+    left = after_people.amount * (1 if unit.total_is_public else 1 - TOTAL_SHARE)
     after_first = left * (1 - course.first_share)
     sweep = NO_SWEEP
     if course.rounds and not course.at_once:
-        sweep = choose_sweep(plan, _likely_levels(plan), float(rows), after_first)
+        sweep = choose_sweep(plan, _likely_levels(plan), counted, after_first)
     price = (after_first - sweep.cost) / max(course.rounds, 1)
     measure = price * (1 - Fraction(policy.select_share))
     initial = [
-        marginal_noise(left * course.first_share * part, unit, composition).mean_abs
+        marginal_noise(left * course.first_share * part, unit, composition).mean_abs / a_record
         for part in _first_shares(plan)
         if course.first_share
     ]
     in_rounds = course.rounds and not course.at_once
-    alone = predicted_errors(candidates, budget, unit, float(rows)) if course.at_once else ()
+    round_noise = marginal_noise(measure, unit, composition).mean_abs / a_record if in_rounds else 0.0
+    alone = predicted_errors(candidates, after_people, unit, counted) if course.at_once else ()
     return Forecast(
         attributes={a.name: a.size for a in domain},
         cells=plan.modelled.cells,
@@ -134,11 +138,12 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         rounds=course.rounds,
         initial_share=1.0 if course.at_once else float(course.first_share),
         initial_noise=0.0 if course.at_once else float(np.mean(initial or [0.0])),
-        round_noise=marginal_noise(measure, unit, composition).mean_abs if in_rounds else 0.0,
+        round_noise=round_noise,
         swept=len(sweep.views),
         predicted_error=alone[-1] if alone else None,
         warning=plan.late or slow(plan.request.workload, plan.domain, policy),
         certificate=forecast_certificate(plan, float(rows)),
+        people=PeopleForecast.of(policy),
     )
 
 
@@ -163,7 +168,10 @@ def _first_shares(plan: Plan) -> list[Fraction]:
 
 
 def _code_bytes(plan: Plan, rows: int) -> float:
-    """Memory of the rows as codes: each once; beyond their share of the memory they go to files."""
+    """Memory of the rows as codes: each once, of people as many as are used at most; beyond their share of
+    the memory they go to files.
+    """
+    rows *= plan.policy.contributions if plan.policy.people else 1
     a_row = sum(np.dtype(code_dtype(attribute)).itemsize for attribute in plan.modelled)
     return min(float(rows * a_row), CODES_SHARE * (plan.policy.max_memory or memory_limit()))
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -22,8 +21,9 @@ from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import one_shot_suits, predicted_errors
 from factored_mwem.pipeline.forecasts.error_law import LAWS, ExpectedError, Problem, expected_error
-from factored_mwem.pipeline.forecasts.forecast import check_counts_rows, forecast, forecast_learning
+from factored_mwem.pipeline.forecasts.forecast import forecast, forecast_learning
 from factored_mwem.pipeline.forecasts.noise_alone import NoiseAlone, scale_of
+from factored_mwem.pipeline.forecasts.people import PeopleForecast, assumed, left_after
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.request import Request
 from factored_mwem.workload.workload import Workload
@@ -42,7 +42,9 @@ ORDERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """The forecast of a release at one epsilon; noise is the mean absolute error of a cell, in rows."""
+    """The forecast of a release at one epsilon; noise is the mean absolute error of a cell, in what is
+    counted: rows, or people.
+    """
 
     epsilon: float
     guess: float
@@ -78,7 +80,8 @@ class Planned:
     """
 
     delta: float
-    assume_rows: int
+    assume_rows: int | None
+    """None where people are counted."""
     question: str
     """What the guess is about."""
     prospects: tuple[Prospect, ...]
@@ -89,6 +92,8 @@ class Planned:
     safe: Prospect | None = None
     """And at which it is the range's upper end: 19 of 20 tables like those of the law were better."""
     notes: tuple[str, ...] = ()
+    assume_people: int | None = None
+    people: PeopleForecast | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -103,7 +108,8 @@ def plan(
     *,
     epsilons: Sequence[float] | None = None,
     error: float | str | None = None,
-    assume_rows: int = 10_000,
+    assume_rows: int | None = None,
+    assume_people: int | None = None,
     domain: Domain | dict[str, Any] | str | Path | None = None,
     columns: Sequence[str] | None = None,
     **choices: Unpack[Choices],
@@ -111,8 +117,9 @@ def plan(
     """What releases at several `epsilons` promise, and their expected errors; no row is read, nothing spent.
 
     `error` looks for an epsilon: the mean error (L1, 0 to 2) of all marginals that are asked for, of the most
-    columns, or as "mean2 <= 0.1" of those of two. The rest is as for `release`; without `epsilons` the
-    policy's own is looked at, if it names one.
+    columns, or as "mean2 <= 0.1" of those of two. `assume_rows`: a guess of the table's rows, or with
+    `people` `assume_people` of the people in it; 10,000 by default. The rest is as for `release`; without
+    `epsilons` the policy's own is looked at, if it names one.
 
     Raises:
         InputError: a release would be refused from public facts alone.
@@ -125,20 +132,23 @@ def plan(
     True
     """
     request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
-    return planned(request, epsilons, error, assume_rows)
+    return planned(request, epsilons, error, assumed(request.policy, assume_rows, assume_people))
 
 
 def planned(
-    request: Request, epsilons: Sequence[float] | None, error: float | str | None, rows: int
+    request: Request, epsilons: Sequence[float] | None, error: float | str | None, number: int
 ) -> Planned:
-    """The same of a request."""
-    if not isinstance(rows, Integral) or isinstance(rows, bool) or not 1 <= rows <= 10**12:
-        raise InputError(f"assume_rows={shown(rows)}: a guess of the number of rows, 1 or more")
-    check_counts_rows(request)
-    known = _Known.of(request, int(rows))
-    prospects = tuple(known.at(epsilon) for epsilon in _compared(request.policy, epsilons, error))
+    """The same of a request, for a table of about `number` rows, or people where these are counted."""
+    known, policy = _Known.of(request, number), request.policy
+    prospects = tuple(known.at(epsilon) for epsilon in _compared(policy, epsilons, error))
     result = Planned(
-        request.policy.delta, rows, QUESTIONS[request.policy.unit.neighbours], prospects, notes=known.notes
+        policy.delta,
+        None if policy.people else number,
+        QUESTIONS[policy.unit.neighbours],
+        prospects,
+        notes=known.notes,
+        assume_people=number if policy.people else None,
+        people=PeopleForecast.of(policy),
     )
     if error is None:
         return result
@@ -180,7 +190,9 @@ def _target(error: float | str, known: _Known) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A request, its plan where a domain is declared, and how many orders of marginals a law speaks of."""
+    """A request, its plan where a domain is declared, and how many orders of marginals a law speaks of.
+    `rows`: people where these are counted.
+    """
 
     scope: Scope
     plan: Plan | None
@@ -198,6 +210,11 @@ class _Known:
         alone = NoiseAlone(plan.candidates, request.budget, request.policy.unit) if plan is not None else None
         return cls(scope, plan, alone, rows, orders, _notes(request, silent))
 
+    @property
+    def counted(self) -> int:
+        """In the unit of the noise: rows, or grains of people."""
+        return self.rows * (self.scope.policy.unit.grains or 1)
+
     def at(self, epsilon: float) -> Prospect:
         budget, request = self._budget(epsilon), self.scope.asked
         request = replace(request, promise=request.policy.model_copy(update={"epsilon": epsilon}))
@@ -209,7 +226,8 @@ class _Known:
         there = replace(self.plan, request=request)
         noise = forecast(there, self.rows)
         if noise.at_once:
-            alone = predicted_errors(there.candidates, budget, request.policy.unit, float(self.rows))
+            budget = budget.part(budget.amount * left_after(request.policy))
+            alone = predicted_errors(there.candidates, budget, request.policy.unit, self.counted)
             return Prospect(epsilon, guess, errors, noise_errors=alone)
         return Prospect(epsilon, guess, errors, noise.initial_noise, noise.round_noise or None)
 
@@ -227,7 +245,7 @@ class _Known:
 
     def _problems(self, budget: Budget) -> list[Problem]:
         policy, pure = self.scope.asked.policy, budget.composition is Composition.PURE
-        scale = scale_of(budget, policy.unit, self.rows)
+        scale = scale_of(budget, policy.unit, self.counted)
         if self.plan is None:
             names = self.scope.visible.schema.names if self.scope.columns is None else self.scope.columns
             return [Problem("learnt", scale, len(names))]
@@ -235,7 +253,7 @@ class _Known:
         codes = math.exp(sum(math.log(size) for size in shape) / len(shape))
         rounds = Problem("rounds" if self.orders > 1 else "columns", scale, len(shape), codes, pure)
         assert self.plan.limits is not None  # as of every plan of the tree engine
-        if not one_shot_suits(candidates, policy, budget, float(self.rows), self.plan.limits.cells):
+        if not one_shot_suits(candidates, policy, budget, self.counted, self.plan.limits.cells):
             return [rounds]
         assert self.alone is not None
         once = Problem("once", scale, len(shape), codes, pure, self.alone.at(scale))
@@ -269,6 +287,8 @@ def _silent(request: Request) -> str | None:
     workload, policy = request.workload, request.policy
     if policy.engine != "tree":
         return f"how large errors will be is not said: of engine {policy.engine} there is no law"
+    if policy.people:
+        return "how large errors will be is not said: the law is of tables whose rows are counted, not people"
     plain = len(workload.orders) == 1 and not workload.named and not workload.asked
     if not plain or workload.orders[0] > ORDERS:
         return f"how large errors will be is not said: the law is of all marginals of up to {ORDERS} columns"

@@ -89,6 +89,7 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
         most_rows=most,
         estimated=round(people_in(model, plan.domain, policy.unit, most)),
         constant=tuple(name for name in plan.people.constant if name in plan.domain),
+        beyond=plan.people.beyond,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, without_example
@@ -129,7 +129,8 @@ class Certificate(Part):
 class PeopleFacts(Part):
     """Of a release in which each person weighs one: noise and sensitivities are in grains, `grains` a person.
     `column` names the person in the rows, in values of `type` that are made up. `estimated`: about how many
-    people there are. `constant`: columns that are the same in all rows of a person.
+    people there are. `constant`: columns that are the same in all rows of a person. `beyond`: the noisy share
+    of people who have more than `most_rows` rows; None where that was not counted.
     """
 
     column: str
@@ -138,6 +139,7 @@ class PeopleFacts(Part):
     most_rows: int
     estimated: int
     constant: tuple[str, ...] = ()
+    beyond: float | None = Field(default=None, ge=0, le=1)
 
 
 class FoundRule(Part):
