@@ -209,8 +209,10 @@ WHO_SAYS = {
         "tables.backends.spark_rows tables.backends.sql"
     ),
     "paid_by": "pipeline.attempts pipeline.release privacy.session",
-    "people_by_rows": "privacy.people tables.backends.people",
-    "constancy": "privacy.people tables.backends.people",
+    "people_by_rows": (
+        "privacy.people tables.backends.people tables.backends.people_sql tables.backends.source"
+    ),
+    "constancy": "privacy.people tables.backends.people tables.backends.people_sql tables.backends.source",
     "rows_of_people": "tables.backends.people tables.inputs.people",
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (

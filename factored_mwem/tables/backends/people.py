@@ -17,7 +17,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
-from factored_mwem.tables.backends.source import Local, Source, Spill
+from factored_mwem.tables.backends.source import Local, PeopleSource, Source, Spill
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
@@ -25,22 +25,37 @@ from factored_mwem.tables.inputs.people import RowsOfPeople, rows_of_people, wit
 from factored_mwem.tables.inputs.table import Private, Table
 
 
-def with_rows_of_people(source: Source, privacy_id: str) -> Local:
+def with_rows_of_people(source: Source, privacy_id: str) -> Source:
     """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
     where people cannot be counted.
     """
-    return Local(with_rows_of_person(_local(source), privacy_id))
+    if isinstance(source, Local):
+        return Local(with_rows_of_person(source.table, privacy_id))
+    if source.cluster is not None:
+        raise InputError(
+            f"people are counted where this program reads the rows, not on {source.cluster}; leave people out"
+        )
+    from factored_mwem.tables.backends import people_sql, sql
+
+    assert isinstance(source, sql.PushedDown)
+    return people_sql.with_rows_of_people(source, privacy_id)
 
 
-def _local(source: Source) -> Table:
-    if not isinstance(source, Local):
-        where = f"on {source.cluster}" if source.cluster else "in a database"
-        what = "people are counted where this program reads the rows"
-        raise InputError(f"{what}, not {where}; leave people out")
-    return source.table
+def people_of(
+    source: Source, privacy_id: str, most: int, weight: Callable[[int], int], missing: Sequence[str] = ()
+) -> PeopleSource:
+    """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
+    `missing`). May read ids. Raises InputError where people cannot be counted.
+    """
+    if isinstance(source, Local):
+        return People.of(source, privacy_id, most, weight, missing)
+    from factored_mwem.tables.backends import people_sql, sql
+
+    assert isinstance(source, sql.PushedDown)
+    return people_sql.PushedPeople(source, privacy_id, most, weight, missing)
 
 
-class People(Local):
+class People(Local, PeopleSource):
     """A table without its ids, at most so many rows of each person, beside how many rows that person has; a
     row of a person with n rows weighs `weight(n)`.
     """
@@ -60,13 +75,11 @@ class People(Local):
         weight: Callable[[int], int],
         missing: Sequence[str] = (),
     ) -> Self:
-        """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
-        `missing`). Reads the ids. Raises InputError where people cannot be counted.
-        """
-        return cls(*rows_of_people(_local(source), privacy_id, most, missing), weight)
+        """See `people_of`, of a table that is read here."""
+        assert isinstance(source, Local)
+        return cls(*rows_of_people(source.table, privacy_id, most, missing), weight)
 
     def people_by_rows(self, most: int) -> np.ndarray:
-        """int64[most]: how many people have 1, 2, ... rows that are used. Private."""
         _, first = np.unique(self._person, return_index=True)
         return np.bincount(self._rows[first], minlength=most + 1)[1:].astype(np.int64)
 
@@ -87,10 +100,6 @@ class People(Local):
                 yield own.filter(pa.array(number == n)), self._weight(n)
 
     def constancy(self, columns: Sequence[str]) -> np.ndarray:
-        """int64[columns + 1]: of the people of two rows or more those of whom all have the same cell in a
-        column; last, all those. Private; reads rows. Cells are the same where their values are, by the
-        column's type; a null is a value, too.
-        """
         order = np.argsort(self._person, kind="stable")
         begins = np.flatnonzero(np.diff(self._person[order], prepend=-1))
         several = np.diff(begins, append=len(order)) > 1
