@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.accounting.unit import CLASSES, Neighbours, Unit
 from factored_mwem.privacy.rows import Sealed, SealedQuery
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import PeopleSource
@@ -20,7 +20,7 @@ from factored_mwem.tables.inputs.table import Private
 
 SIZES_SHARE, CONSTANCY_SHARE = Fraction(1, 100), Fraction(1, 50)
 """Of what is left to spend."""
-CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, *CLASSES)
 """Rows of a person that are used, at most: one of these."""
 FEW = Fraction(1, 200)
 """Of all people: that so few have more rows than are used is borne."""

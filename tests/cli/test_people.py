@@ -71,7 +71,7 @@ def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--contributions", 65), "from 2 to 64"),
+        (("--contributions", 1009), "from 2 to 1008"),
         (("--report",), "--report shows a release whose rows are counted"),
         (("--certificate", 0.1), "counts rows, not people"),
         (("--engine", "mwem"), "counts rows, not people"),

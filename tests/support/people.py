@@ -15,8 +15,9 @@ import pyarrow as pa
 from support.fakes import FakeNoise
 from support.hostile_table import codes_of
 
+from factored_mwem.accounting.unit import SINGLE_SIZES
 from factored_mwem.domain.domain import Domain
-from factored_mwem.mechanisms.plan import SINGLE_SIZES, rows_of_person
+from factored_mwem.mechanisms.plan import rows_of_person
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
 

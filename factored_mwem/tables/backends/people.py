@@ -1,7 +1,7 @@
-"""People: a table of which each person weighs one: a row of a person with n rows, floor(G / n) grains.
+"""People: a table of which each person weighs one: a row of a person with n rows, so many grains (`accounting/unit.py`).
 
-The rows of people with equally many rows weigh the same, so a weighted count is a sum of plain counts, one
-for each n, times whole numbers: exact, and whatever counts plain rows counts these.
+A weighted count is a sum of plain counts, one for each weight that there is, times whole numbers: exact, and
+whatever counts plain rows counts these.
 """
 
 from __future__ import annotations
@@ -60,11 +60,13 @@ class People(Local, PeopleSource):
     row of a person with n rows weighs `weight(n)`.
     """
 
-    __slots__ = ("_person", "_rows", "_weight")
+    __slots__ = ("_person", "_rows", "_weights")
 
     def __init__(self, table: Table, used: RowsOfPeople, weight: Callable[[int], int]) -> None:
         super().__init__(table)
-        self._person, self._rows, self._weight = used.person, used.rows, weight
+        self._person, self._rows = used.person, used.rows
+        most = int(self._rows.max(initial=0))
+        self._weights = np.array([0, *map(weight, range(1, most + 1))], dtype=np.int64)
 
     @classmethod
     def of(
@@ -95,9 +97,7 @@ class People(Local, PeopleSource):
         """The rows of these columns, by what each weighs, in grains."""
         for batch in self.table.batches([*columns, ROWS_OF_PERSON]):
             number = batch.column(len(columns)).to_numpy(zero_copy_only=False)
-            own = batch.select(range(len(columns)))
-            for n in np.unique(number).tolist():
-                yield own.filter(pa.array(number == n)), self._weight(n)
+            yield batch.select(range(len(columns))), self._weights[number]
 
     def constancy(self, columns: Sequence[str]) -> np.ndarray:
         order = np.argsort(self._person, kind="stable")
@@ -122,11 +122,10 @@ class People(Local, PeopleSource):
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         whole = encode_table(domain, self.table.once(), spill.most, spill.folder)
-        parts = []
-        for number in np.unique(self._rows).tolist():
-            which = np.flatnonzero(self._rows == number)
-            codes = Codes([column[which] for column in whole.columns], whole.sizes)
-            parts.append((self._weight(number), codes))
+        weights, parts = self._weights[self._rows], []
+        for weight in np.unique(weights).tolist():
+            which = np.flatnonzero(weights == weight)
+            parts.append((weight, Codes([column[which] for column in whole.columns], whole.sizes)))
         return WeightedCodes(parts, whole.sizes)
 
 
@@ -134,7 +133,7 @@ class WeightedCodes(Private):
     """Rows as codes, in parts whose rows weigh the same: (grains of a row, rows) each."""
 
     __slots__ = ("_parts", "sizes")
-    dear = False
+    dear, weighted = False, True
 
     def __init__(self, parts: Sequence[tuple[int, Codes]], sizes: Sequence[int]) -> None:
         self._parts, self.sizes = tuple(parts), tuple(sizes)

@@ -30,7 +30,7 @@ class SparkRows(Private):
     """
 
     __slots__ = ("__weakref__", "_domain", "_kept", "marks", "sizes")
-    dear = True
+    dear, weighted = True, False
 
     def __init__(self, codes: Any, domain: Domain) -> None:
         self._domain, self._kept, self.sizes = domain, keep(self, codes), domain.shape

@@ -156,12 +156,13 @@ class SqlCounts(Private):
     where not every row weighs one.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_name", "_sum", "sizes")
+    __slots__ = ("__weakref__", "_engine", "_name", "_sum", "sizes", "weighted")
     dear = True
 
     def __init__(self, engine: Engine, select: str, domain: Domain, *, weighted: bool = False) -> None:
         """`select` gives the codes of the domain's attributes, and weights where rows are `weighted`."""
         self._engine, self.sizes = engine, domain.shape
+        self.weighted = weighted
         self._sum = f"CAST(SUM({engine.quote}w{engine.quote}) AS BIGINT)" if weighted else "COUNT(*)"
         self._name = f"{engine.quote}fmwem_{uuid.uuid4().hex}{engine.quote}"
         statement = f"CREATE TEMPORARY TABLE {self._name} AS {select}"
