@@ -184,22 +184,25 @@ def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
 
 WHO_SAYS = {
     "profile": (
-        "owner.draft privacy.discover privacy.other.projected tables.backends.people tables.backends.source "
+        "owner.draft privacy.discover privacy.other.projected tables.backends.people "
+        "tables.backends.people_spark tables.backends.source "
         "tables.backends.spark tables.backends.sql tables.codes.profile"
     ),
     "weighed": (
-        "privacy.popular tables.backends.people tables.backends.source tables.backends.spark "
+        "privacy.popular tables.backends.people "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark "
         "tables.backends.sql tables.codes.rest"
     ),
     "ColumnProfile": (
         "owner.draft privacy.discover privacy.other.projected privacy.popular tables.backends.people "
-        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.profile "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark tables.backends.sql tables.codes.profile "
         "tables.codes.rest"
     ),
     "recode": "mechanisms.learn privacy.counts privacy.session",
     "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",
     "encoded": (
-        "owner.evaluation.readings privacy.counts tables.backends.people tables.backends.source "
+        "owner.evaluation.readings privacy.counts tables.backends.people "
+        "tables.backends.people_spark tables.backends.source "
         "tables.backends.spark "
         "tables.backends.sql tables.codes.decode"
     ),
@@ -210,9 +213,13 @@ WHO_SAYS = {
     ),
     "paid_by": "pipeline.attempts pipeline.release privacy.session",
     "people_by_rows": (
-        "privacy.people tables.backends.people tables.backends.people_sql tables.backends.source"
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
+        "tables.backends.source"
     ),
-    "constancy": "privacy.people tables.backends.people tables.backends.people_sql tables.backends.source",
+    "constancy": (
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
+        "tables.backends.source"
+    ),
     "rows_of_people": "tables.backends.people tables.inputs.people",
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (

@@ -4,8 +4,8 @@ A person contributes at most k rows. Under add-remove a neighbour has one person
 one person's rows are exchanged for another's, which is one removal and one addition.
 
 Where each person weighs one, a row of a person with n rows weighs floor(G / m) grains, where m is n, or of a
-large n more (`weighed_as`), and counts are sums of grains: a person's n rows come to at most G, whatever n is.
-To every sensitivity but `l0_of_marginal` such a person is one who has G rows that weigh one grain each.
+large n more (`weighed_as`), and counts are sums of grains: a person's n rows come to at most G, whatever n
+is. To every sensitivity but `l0_of_marginal` such a person is one who has G rows that weigh one grain each.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Neighbours(StrEnum):
 
 
 FINE, FINER = 840, 5040
-"""Grains of a person of up to 8 rows, of whom each is a whole number of them, and of up to MOST_ROWS. Counts of
-up to 2^42 grains are scored exactly (`privacy/rows.py`): of 870 million people.
+"""Grains of a person of up to 8 rows, of whom each is a whole number of them, and of up to MOST_ROWS. Counts
+of up to 2^42 grains are scored exactly (`privacy/rows.py`): of 870 million people.
 """
 SINGLE_SIZES = 20
 """Numbers of rows that are told apart: of more, few people have each."""
@@ -43,7 +43,7 @@ EXACT_SIZES = 64
 has the most rows of the class, a fifth less on average: few weights, so that counts take few passes.
 """
 MOST_ROWS, USUAL_ROWS = CLASSES[-1], 64
-"""Of a person, where each person weighs one: as many as can be used, and as are where nobody says how many."""
+"""Of a person, where each person weighs one: as can be used, and as are where nobody says how many."""
 
 
 def grains_of(contributions: int) -> int:

@@ -133,6 +133,18 @@ def test_a_planted_rule_that_uses_all_rows_is_seen(monkeypatch: pytest.MonkeyPat
     assert moved(unit, 5)["l1_of_marginal"] > unit.l1_of_marginal
 
 
+def test_a_planted_rank_that_depends_on_other_people_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who else is there decides which rows of x are used: they move beside those of the person who came."""
+    from factored_mwem.tables.inputs import people
+
+    def of_all(ids: pa.Array) -> np.ndarray:
+        return np.full(len(ids), len(ids), dtype=np.uint64)
+
+    monkeypatch.setattr(people, "_hashes", of_all)
+    unit = unit_of()
+    assert moved(unit, 5)["l1_of_marginal"] > unit.l1_of_marginal
+
+
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_an_exchange_is_a_removal_and_an_addition(neighbours: Neighbours) -> None:
     one, two = unit_of(), unit_of(neighbours)

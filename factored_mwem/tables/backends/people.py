@@ -1,4 +1,4 @@
-"""People: a table of which each person weighs one: a row of a person with n rows, so many grains (`accounting/unit.py`).
+"""People: a table of which each person weighs one, in grains (`accounting/unit.py`).
 
 A weighted count is a sum of plain counts, one for each weight that there is, times whole numbers: exact, and
 whatever counts plain rows counts these.
@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, PeopleSource, Source, Spill
@@ -32,9 +31,10 @@ def with_rows_of_people(source: Source, privacy_id: str) -> Source:
     if isinstance(source, Local):
         return Local(with_rows_of_person(source.table, privacy_id))
     if source.cluster is not None:
-        raise InputError(
-            f"people are counted where this program reads the rows, not on {source.cluster}; leave people out"
-        )
+        from factored_mwem.tables.backends import people_spark, spark
+
+        assert isinstance(source, spark.SparkSource)
+        return people_spark.with_rows_of_people(source, privacy_id)
     from factored_mwem.tables.backends import people_sql, sql
 
     assert isinstance(source, sql.PushedDown)
@@ -49,6 +49,11 @@ def people_of(
     """
     if isinstance(source, Local):
         return People.of(source, privacy_id, most, weight, missing)
+    if source.cluster is not None:
+        from factored_mwem.tables.backends import people_spark, spark
+
+        assert isinstance(source, spark.SparkSource)
+        return people_spark.SparkPeople(source, privacy_id, most, weight, missing)
     from factored_mwem.tables.backends import people_sql, sql
 
     assert isinstance(source, sql.PushedDown)
