@@ -187,17 +187,19 @@ def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
 
 WHO_SAYS = {
     "profile": (
-        "owner.draft privacy.discover privacy.other.projected tables.backends.people tables.backends.source "
+        "owner.draft privacy.discover privacy.other.projected tables.backends.people "
+        "tables.backends.people_spark tables.backends.source "
         "tables.backends.spark tables.backends.sql tables.codes.profile"
     ),
     "weighed": (
-        "privacy.popular tables.backends.people tables.backends.source tables.backends.spark "
+        "privacy.popular tables.backends.people "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark "
         "tables.backends.sql tables.codes.rest"
     ),
     "ColumnProfile": (
         "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
         "tables.backends.people "
-        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.broken "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark tables.backends.sql tables.codes.broken "
         "tables.codes.profile tables.codes.rest"
     ),
     "broken_rows": (
@@ -208,7 +210,8 @@ WHO_SAYS = {
     "recode": "mechanisms.learn privacy.counts privacy.session",
     "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",
     "encoded": (
-        "owner.evaluation.readings privacy.counts tables.backends.people tables.backends.source "
+        "owner.evaluation.readings privacy.counts tables.backends.people "
+        "tables.backends.people_spark tables.backends.source "
         "tables.backends.spark "
         "tables.backends.sql tables.codes.decode"
     ),
@@ -218,8 +221,14 @@ WHO_SAYS = {
         "tables.backends.spark_rows tables.backends.sql"
     ),
     "paid_by": "pipeline.attempts pipeline.release privacy.session",
-    "people_by_rows": "privacy.people tables.backends.people",
-    "constancy": "privacy.people tables.backends.people",
+    "people_by_rows": (
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
+        "tables.backends.source"
+    ),
+    "constancy": (
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
+        "tables.backends.source"
+    ),
     "rows_of_people": "tables.backends.people tables.inputs.people",
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (

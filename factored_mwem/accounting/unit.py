@@ -3,13 +3,14 @@
 A person contributes at most k rows. Under add-remove a neighbour has one person more or less; under replace
 one person's rows are exchanged for another's, which is one removal and one addition.
 
-Where each person weighs one, a row of a person with n rows weighs floor(G / n) grains, and counts are sums of
-grains: a person's n rows come to at most G, whatever n is. To every sensitivity but `l0_of_marginal` such a
-person is one who has G rows that weigh one grain each.
+Where each person weighs one, a row of a person with n rows weighs floor(G / m) grains, where m is n, or of a
+large n more (`weighed_as`), and counts are sums of grains: a person's n rows come to at most G, whatever n
+is. To every sensitivity but `l0_of_marginal` such a person is one who has G rows that weigh one grain each.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,14 +31,33 @@ class Neighbours(StrEnum):
 
 
 FINE, FINER = 840, 5040
-"""Grains of a person of up to 8 rows, of whom each is a whole number of them, and of up to MOST_ROWS."""
-MOST_ROWS = 64
-"""Of a person, where each person weighs one: of more, a row's weight would be rounded by more than 1.3 %."""
+"""Grains of a person of up to 8 rows, of whom each is a whole number of them, and of up to MOST_ROWS. Counts
+of up to 2^42 grains are scored exactly (`privacy/rows.py`): of 870 million people.
+"""
+SINGLE_SIZES = 20
+"""Numbers of rows that are told apart: of more, few people have each."""
+CLASSES = (25, 31, 39, 49, 64, 78, 98, 126, 157, 201, 252, 315, 420, 560, 720, 1008)
+"""The largest numbers of the classes beyond."""
+EXACT_SIZES = 64
+"""Up to which a row weighs floor(G / n), at most 1.3 % less than G / n; beyond, what it does where a person
+has the most rows of the class, a fifth less on average: few weights, so that counts take few passes.
+"""
+MOST_ROWS, USUAL_ROWS = CLASSES[-1], 64
+"""Of a person, where each person weighs one: as can be used, and as are where nobody says how many."""
 
 
 def grains_of(contributions: int) -> int:
     """G: of a person with at most so many rows."""
     return FINE if contributions <= 8 else FINER
+
+
+def weighed_as(rows: int) -> int:
+    """How many rows a person has by whose a row of a person with so many weighs: never fewer.
+
+    >>> [weighed_as(n) for n in (1, 64, 65, 78, 79, 1008)]
+    [1, 64, 78, 78, 98, 1008]
+    """
+    return rows if rows <= EXACT_SIZES else CLASSES[bisect_left(CLASSES, rows)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +84,10 @@ class Unit:
         return self.grains or self.contributions
 
     def row_weight(self, rows: int) -> int:
-        """Grains of a row of a person with so many rows; 1 where each row weighs one."""
-        return self.grains // rows if self.grains else 1
+        """Grains of a row of a person with so many rows, at most `contributions`; 1 where each row weighs
+        one.
+        """
+        return self.grains // min(weighed_as(rows), self.contributions) if self.grains else 1
 
     @property
     def _people(self) -> int:

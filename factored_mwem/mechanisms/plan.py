@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from factored_mwem.accounting.unit import CLASSES, SINGLE_SIZES
 from factored_mwem.domain.attribute import OTHER, ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
@@ -40,8 +41,6 @@ from factored_mwem.workload.workload import Workload
 BYTES_A_CERTIFIED_CELL = 32.0
 """Counts of the private and of the released rows, of a batch of these, and in grains."""
 ONE_WAY = Workload.marginals(1)
-SINGLE_SIZES = 20
-"""Numbers of rows of a person that are told apart: of more, few people have each."""
 MAX_CERTIFIED_CELLS = 2.0**27
 """Of all marginals that are certified: 4 GB with what counting takes beside them."""
 
@@ -254,15 +253,13 @@ class Plan:
 
 
 def rows_of_person(most: int) -> Attribute:
-    """The number of rows of a person: each up to SINGLE_SIZES on its own, then in bins of a quarter."""
+    """The number of rows of a person: each up to SINGLE_SIZES on its own, then by classes."""
     facts = {"name": ROWS_OF_PERSON, "type": "integer", "constraints": {"required": True}}
     if most <= SINGLE_SIZES:
         values = {"categories": list(range(1, most + 1)), "categoriesOrdered": True}
         return Attribute.model_validate({**facts, **values})
-    edges = list(range(1, SINGLE_SIZES + 2))
-    while (following := math.ceil(edges[-1] * 1.25)) < most:
-        edges.append(following)
-    return Attribute.model_validate({**facts, "edges": [*edges, most]})
+    edges = [*range(1, SINGLE_SIZES + 2), *(size + 1 for size in CLASSES if size < most), most + 1]
+    return Attribute.model_validate({**facts, "edges": edges})
 
 
 def fitting(

@@ -9,7 +9,7 @@ that every place counts the same: backends/. mechanisms/ says what is asked; led
 releases and attempts.
 
 What reads private rows: the verbs of `backends.source.Source` (bounded, profile, weighed, broken_rows,
-encoded, fingerprint), of `backends.people.People` (people_by_rows, constancy) and
+encoded, fingerprint), of `PeopleSource` beside it (people_by_rows, constancy) and
 `Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py and
 people.py, profile.py, rest.py, contributions.py, codes/broken.py, inputs/people.py and fingerprint.py, and,
 NOT PRIVATE, for draft.py, owner/evaluation/ (of `evaluate`) and verifier/. Counts are exact sums over rows
@@ -42,9 +42,10 @@ the bytes of those records are. Proof, step after step:
  4. With a privacy id, records are grouped by it. A record without one belongs to nobody and is left out; of
     each person the first k are kept (on Spark, by a hash of their own values), which depends on that person's
     records alone. So a person's records, however many, change at most k. Where each person weighs one
-    (`people.py`), k are drawn by a hash of the id and of how many records bear it, and a record of a person
-    with n of them counts floor(G / n) times: a person's records count at most G times, and to whatever is
-    counted here they are at most G records of weight one, of at most k values.
+    (`people.py`), k are drawn by a hash of the id and of how many records bear it, or of the records' own
+    values (people_sql.py, people_spark.py), and a record of a person with n of them counts floor(G / n) times
+    at most: a person's records count at most G times, and to whatever is counted here they are at most G
+    records of weight one, of at most k values.
  5. Each value is encoded alone: a function of the value and of its attribute, with a code for whatever cannot
     be read, is not listed, or is out of range. The attribute is declared, or learnt from noisy answers, and
     so the same for neighbours once those are given.

@@ -45,8 +45,10 @@ class CandidateTables(Rows):
         parts = zip(more, ends[:-1].tolist(), ends[1:].tolist(), strict=True)
         self.also = {view: counts[begin:end].astype(np.int64) for view, begin, end in parts}
         counts = counts[: int(candidates.offsets[-1])]
-        # 32 bits are enough for a score, and one row moves what is cut off by no more than before
-        self.held = counts if counts.dtype == np.int32 else np.minimum(counts, MAX_COUNT).astype(np.int32)
+        # 32 bits are enough for a score, and one row moves what is cut off by no more than before; of people,
+        # who count in grains, they are not, so nothing is cut off
+        narrow = counts.dtype == np.int32 or self.data.weighted
+        self.held = counts if narrow else np.minimum(counts, MAX_COUNT).astype(np.int32)
         self.distances = np.zeros(len(candidates), dtype=np.int64)
 
     def marginal(self, variables: Sequence[int]) -> np.ndarray:

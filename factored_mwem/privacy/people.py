@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.accounting.unit import CLASSES, Neighbours, Unit
 from factored_mwem.privacy.rows import Sealed, SealedQuery
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.backends.people import People
+from factored_mwem.tables.backends.source import PeopleSource
 from factored_mwem.tables.inputs.table import Private
 
 SIZES_SHARE, CONSTANCY_SHARE = Fraction(1, 100), Fraction(1, 50)
 """Of what is left to spend."""
-CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, *CLASSES)
 """Rows of a person that are used, at most: one of these."""
 FEW = Fraction(1, 200)
 """Of all people: that so few have more rows than are used is borne."""
@@ -52,7 +52,7 @@ class PrivateSizes(Sealed):
     __slots__ = ()
 
     @classmethod
-    def of(cls, table: People, most: int, caps: Sequence[int]) -> PrivateSizes:
+    def of(cls, table: PeopleSource, most: int, caps: Sequence[int]) -> PrivateSizes:
         return cls(ExactPeople(np.add.reduceat(table.people_by_rows(most), [0, *caps])), ("people",))
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
@@ -69,7 +69,7 @@ class PrivateConstancy(Sealed):
     __slots__ = ()
 
     @classmethod
-    def of(cls, table: People, columns: Sequence[str]) -> PrivateConstancy:
+    def of(cls, table: PeopleSource, columns: Sequence[str]) -> PrivateConstancy:
         """Reads the rows of these columns."""
         return cls(ExactPeople(table.constancy(columns)), columns)
 
@@ -80,7 +80,7 @@ class PrivateConstancy(Sealed):
         return SealedQuery.each((*self.names, "constant"), (), 1, len(self.names) + 1)
 
 
-def most_rows(session: Session, table: People) -> tuple[int, float | None]:
+def most_rows(session: Session, table: PeopleSource) -> tuple[int, float | None]:
     """(how many rows of a person are used at most, the noisy share of people who have more): of CAPS the
     least that no more than FEW of all people, or than noise can tell, exceed. None where it is all that
     may be, beyond which nobody was counted. Cost: SIZES_SHARE of what is left.
@@ -99,7 +99,7 @@ def most_rows(session: Session, table: People) -> tuple[int, float | None]:
     return most, None
 
 
-def constant_columns(session: Session, table: People, columns: Sequence[str]) -> list[str]:
+def constant_columns(session: Session, table: PeopleSource, columns: Sequence[str]) -> list[str]:
     """The columns that are the same in all rows of a person, as far as noise can tell. Cost: CONSTANCY_SHARE
     of what is left.
     """

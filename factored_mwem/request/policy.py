@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, Unpack
 
 from pydantic import ByteSize, Field, StrictInt, model_validator
 
-from factored_mwem.accounting.unit import MOST_ROWS, Unit, grains_of
+from factored_mwem.accounting.unit import MOST_ROWS, USUAL_ROWS, Unit, grains_of
 from factored_mwem.domain.dialect import Names
 from factored_mwem.errors import InputError
 from factored_mwem.request.promise import Books, Chosen, Terms, TermsChoices
@@ -196,9 +196,9 @@ class Policy(Acceptance, Terms):
     @model_validator(mode="before")
     @classmethod
     def _uses_many_rows_of_people(cls, choices: Any) -> Any:
-        """Where each person weighs one, rows more of a person cost nothing: as many as can be, by default."""
+        """Where each person weighs one, rows more of a person cost nothing: many, by default."""
         if isinstance(choices, dict) and choices.get("people") is True:
-            return {"contributions": MOST_ROWS, **choices}
+            return {"contributions": USUAL_ROWS, **choices}
         return choices
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ from factored_mwem.tables.backends.source import Source
 from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:
-    from factored_mwem.tables.backends.people import People
+    from factored_mwem.tables.backends.source import PeopleSource
 
 NUMBERS = ("rows", "sample_seed")
 
@@ -92,13 +92,13 @@ class Request(PrivateTable):
             return with_rows_of_people(self.private, by)
         return PrivateTable._visible(self)
 
-    def people(self, most: int | None = None) -> People:
-        """The rows of people, each of whom weighs one and has up to `most` rows. Reads ids."""
-        from factored_mwem.tables.backends.people import People
+    def people(self, most: int | None = None) -> PeopleSource:
+        """The rows of people, each of whom weighs one and has up to `most` rows. May read ids."""
+        from factored_mwem.tables.backends.people import people_of
 
         by, policy = self.policy.privacy_id, self.policy
         assert by is not None, "a policy of people names them"
-        return People.of(self.private, by, most or policy.contributions, policy.unit.row_weight, self.nobody)
+        return people_of(self.private, by, most or policy.contributions, policy.unit.row_weight, self.nobody)
 
     @property
     def budget(self) -> Budget:

@@ -27,10 +27,11 @@ from factored_mwem.privacy import discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.other.edges import AllEdges, Edges
 from factored_mwem.tables.backends import opening, source
+from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.codes import rest
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
-from factored_mwem.tables.inputs import contributions
+from factored_mwem.tables.inputs import contributions, people
 from factored_mwem.tables.inputs.source import Table
 
 Replace = Callable[[Any], Any]
@@ -255,6 +256,31 @@ def one_nobody(honest: Any) -> Any:
     return bound
 
 
+def whole_rows(_: Any) -> Any:
+    """A row of a person weighs as much as if it were the only one."""
+    return lambda self, rows: self.grains
+
+
+def all_rows_used(honest: Any) -> Any:
+    """However many rows a person has, all are used, with the weight of those that should be."""
+
+    def drawn(ids: pa.Array, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        person, _, number = honest(ids, most)
+        return person, person >= 0, number
+
+    return drawn
+
+
+def rows_for_people(_: Any) -> Any:
+    """Of how many rows a person has, each row is counted, not each person."""
+    return lambda self, most: np.bincount(self._rows, minlength=most + 1)[1:].astype(np.int64)
+
+
+def drawn_by_all(_: Any) -> Any:
+    """How many people there are decides which rows of each are used."""
+    return lambda ids: np.full(len(ids), len(ids), dtype=np.uint64)
+
+
 def codes_of_the_input(honest: Any) -> Any:
     """A released dictionary has codes as wide as the input's, which grow with the categories that there
     are.
@@ -290,6 +316,7 @@ LEARNT = Configuration("", "arrow", learnt=True, columns=TWO, choices={"epsilon"
 RARER = Configuration("", "arrow", learnt=True, choices={"epsilon": 8.0})
 OPEN = Configuration("", "csv", columns=("age", *TWO), choices={"records": "lines", "delta": 0.0})
 BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
+PEOPLE = Configuration("", "arrow", by_id=True, columns=TWO, choices={"people": True, "contributions": 3})
 SWEPT = Configuration("", "arrow", "label", choices={"rounds": None, "epsilon": 8.0})
 CROWDED = replace(crowded()[0], choices={"delta": 0.0})
 
@@ -353,6 +380,11 @@ PLANTS = (
     Plant("an open quote takes what follows", opening, "open_table", greedy_reader, verify=Verify(OPEN, 100)),
     Plant("rows without an id are one person's", contributions, "bound_contributions", one_nobody,
           verify=Verify(BY_ID, 150)),
+    Plant("a row of a person weighs one person", Unit, "row_weight", whole_rows, verify=Verify(PEOPLE)),
+    Plant("all rows of a person are used", people, "_drawn", all_rows_used, verify=Verify(PEOPLE, 100)),
+    Plant("rows counted for people", People, "people_by_rows", rows_for_people, verify=Verify(PEOPLE)),
+    Plant("rows of a person drawn by how many people there are", people, "_hashes", drawn_by_all,
+          verify=Verify(PEOPLE, 100)),
     Plant("released codes as wide as the input's", plan, "fit_columns", codes_of_the_input,
           verify=Verify(CROWDED, 150, "schema")),
     Plant("k in place of k^2", Unit, "l2_squared_of_marginal",

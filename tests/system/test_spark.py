@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark", minversion="4", reason="PySpark is not installed (the extra `spark`)")
+from support import people as of_people
 from support import runs
 from support import spark as of_spark
 from support.commands import Fmwem, refused
@@ -23,7 +24,7 @@ from support.fakes import FakeNoise
 from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
 
 from factored_mwem.accounting.cap import Cap
-from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.accounting.unit import Neighbours, grains_of
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Busy, Changed, FmwemError, InputError, Lost
 from factored_mwem.kernels.counting import MAX_COUNT
@@ -36,7 +37,8 @@ from factored_mwem.request.request import Request
 from factored_mwem.tables.backends import spark_rows
 from factored_mwem.tables.backends import spark_tasks as tasks
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.source import IN_MEMORY
+from factored_mwem.tables.backends.people import people_of
+from factored_mwem.tables.backends.source import IN_MEMORY, PeopleSource
 from factored_mwem.tables.backends.spark import SparkSource
 
 
@@ -241,6 +243,58 @@ def test_collations_join_no_values(spark: Any, tmp_path: Path) -> None:
 def test_an_id_that_may_be_spelt_twice_is_refused(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="may have several spellings"):
         open_source(of_spark.frame(spark, people(5), tmp_path, 1)).without("share")
+
+
+# ---- people who weigh one
+
+
+def test_people_weigh_one_as_anywhere(spark: Any, tmp_path: Path) -> None:
+    """Grains of every cell, and numbers of people, against plain Python; where not all rows are used, whose
+    they are, whatever the parts and the order.
+    """
+    most, unit = 5, grains_of(5)
+    table, domain = of_people.table_of_people(700), of_people.modelled(most)
+    small = of_people.table_of_people(700, most=most)
+    small = small.filter(pc.not_equal(small["who"].fill_null(""), "NA"))
+
+    def opened(some: pa.Table, parts: int) -> PeopleSource:
+        source = open_source(of_spark.frame(spark, some, tmp_path, parts))
+        return people_of(source, "who", most, lambda n: unit // n, ("NA",))
+
+    source = opened(small, 3)
+    cells = of_people.every_cell(source.encoded(domain, IN_MEMORY), domain.shape)
+    assert cells == of_people.grains(small, most, unit, of_people.persons(small))
+    here = people_of(open_source(small), "who", most, lambda n: unit // n, ("NA",))
+    assert source.people_by_rows(most).tolist() == here.people_by_rows(most).tolist()
+    names = of_people.DOMAIN.names
+    assert source.constancy(names).tolist() == here.constancy(names).tolist()
+    shuffled = table.take(np.random.default_rng(1).permutation(len(table)))
+    first, second = (
+        of_people.every_cell(opened(t, parts).encoded(domain, IN_MEMORY), domain.shape)
+        for t, parts in ((table, 1), (shuffled, 4))
+    )
+    assert first == second
+    assert sum(first.values()) == sum(
+        unit // min(most, len(own)) * min(most, len(own)) for own in of_people.persons(table).values()
+    )
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_of_people_all_that_reaches_the_noise_is_the_same(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: bool
+) -> None:
+    """A declared domain and a learnt one, where nobody has more rows than are used. Seen to fail: where a row
+    weighs one.
+    """
+    monkeypatch.setattr(learning, "_check_rows", lambda *_: None)
+    table = of_people.table_of_people(3000, people=700, most=5)
+    options: dict[str, Any] = {"contributions": 5, "epsilon": 500.0, "rounds": 3}
+    if declared:
+        options["domain"] = of_people.DOMAIN
+    here = of_people.noise_inputs(table, 2, **options)
+    assert len(here) > 5
+    assert of_people.noise_inputs(of_spark.frame(spark, table, tmp_path, 3), 2, **options) == here
+    assert of_spark.kept(spark) == 0
 
 
 # ---- rows that change

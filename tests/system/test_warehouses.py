@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support import people as of_people
 from support.commands import CANARY
 from support.fakes import FakeNoise
 from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
 from support.postgres import PASSWORD, Server, started
 
 from factored_mwem import Domain, push_down
+from factored_mwem.accounting.unit import grains_of
 from factored_mwem.errors import Busy, FmwemError, InputError
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
 from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.backends.people import people_of
 from factored_mwem.tables.backends.source import IN_MEMORY, Source
 
 SQL = {"string": "text", "int64": "bigint", "date32[day]": "date", "bool": "boolean"}
@@ -81,6 +84,34 @@ def test_the_noise_of_a_fit_gets_the_same_numbers(server: Server) -> None:
         seen.append([(call.method, call.scale, np.asarray(call.values).tolist()) for call in noise.calls])
     assert len(seen[0]) > 12
     assert seen[0] == seen[1] == seen[2]
+
+
+def test_people_are_counted_where_their_rows_are(server: Server) -> None:
+    """Grains of the rows that are used, against plain Python; and what reaches the noise. Ids that are equal
+    to the database, under a collation that ignores case and accents, are people of their own.
+    """
+    import psycopg
+
+    most, unit = 5, grains_of(5)
+    table, domain = of_people.table_of_people(900), of_people.modelled(most)
+    uri = filled(server, table)
+    with psycopg.connect(uri.split("#")[0], autocommit=True) as db:
+        how = "provider = icu, locale = 'und-u-ks-level1', deterministic = false"
+        db.execute(f"CREATE COLLATION loose ({how})")
+        db.execute("ALTER TABLE sales.people ALTER COLUMN who TYPE text COLLATE loose")
+    source = people_of(push_down(uri), "who", most, lambda n: unit // n, ("NA",))
+    expected = of_people.grains(table, most, unit, of_people.drawn_in_sql(table, most))
+    assert of_people.every_cell(source.encoded(domain, IN_MEMORY), domain.shape) == expected
+    own = [rows for rows in of_people.persons(table).values() if len(rows) > 1]
+    cells = [table[name].to_pylist() for name in of_people.DOMAIN.names]
+    same = [sum(len({column[i] for i in rows}) == 1 for rows in own) for column in cells]
+    assert source.constancy(of_people.DOMAIN.names).tolist() == [*same, len(own)]
+    few = of_people.table_of_people(1500, people=300, most=most)
+    options = {"domain": of_people.DOMAIN, "contributions": most, "epsilon": 5.0, "rounds": 4}
+    seen = [
+        of_people.noise_inputs(source, **options) for source in (few, *sources(filled(server, few)).values())
+    ]
+    assert len(seen[0]) > 4 and seen[0] == seen[1] == seen[2]
 
 
 def test_equal_is_what_bytes_say(server: Server) -> None:

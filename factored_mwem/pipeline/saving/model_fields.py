@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import FINER, MOST_ROWS, Neighbours
+from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, grains_of
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
@@ -276,10 +276,11 @@ def _sound_people(domain: Domain, manifest: Manifest) -> bool:
     people, g = manifest.people, manifest.guarantee
     assert people is not None
     known = ROWS_OF_PERSON in domain.modelled and domain[ROWS_OF_PERSON].type == "integer"
-    sizes = 1 <= people.most_rows <= g.contributions <= MOST_ROWS <= people.grains <= FINER
+    sizes = 1 <= people.most_rows <= g.contributions <= MOST_ROWS
     return (
         known
         and sizes
+        and people.grains == grains_of(g.contributions)
         and manifest.policy.get("privacy_id") == people.column
         and people.column not in domain
         and {*people.constant} <= {*domain.names} - {ROWS_OF_PERSON}

@@ -27,7 +27,7 @@ class Codes(Private):
     """One unsigned array[row] per column, each code below its size; arrays may be mapped files."""
 
     __slots__ = ("columns", "sizes")
-    dear = False
+    dear = weighted = False
 
     def __init__(self, columns: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
         self.columns, self.sizes = tuple(columns), tuple(sizes)

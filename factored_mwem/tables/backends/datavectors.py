@@ -40,6 +40,10 @@ class Datavectors(Protocol):
     def dear(self) -> bool:
         """Whether a pass costs so much that more should be counted than is needed, to save another."""
 
+    @property
+    def weighted(self) -> bool:
+        """Whether rows weigh other than one: then counts are int64, and no number of rows."""
+
     def exact_counts(self, axes: Sequence[Axis], members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """int32[all cells] or int64[all cells]: the counts of every marginal, row-major, one after the other.
 
@@ -55,14 +59,14 @@ class CountedOnce(Private):
     the same columns at any level needs no pass. Which they are follows from public facts.
     """
 
-    __slots__ = ("_axes", "_held", "_members", "_rows", "sizes")
+    __slots__ = ("_axes", "_held", "_members", "_rows", "sizes", "weighted")
     dear = False
 
     def __init__(self, rows: Datavectors, axes: Sequence[Axis], members: np.ndarray) -> None:
         """`members: int32[marginal, slot]`: see `Datavectors.exact_counts`."""
         self._rows, self._axes, self._members = rows, tuple(axes), members
         self._held: dict[tuple[int, ...], np.ndarray] | None = None
-        self.sizes = tuple(axis.size for axis in self._axes)
+        self.sizes, self.weighted = tuple(axis.size for axis in self._axes), rows.weighted
 
     def exact_counts(self, axes: Sequence[Axis], members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """int64[all cells]: see Datavectors. One more pass for what no held marginal is over."""

@@ -1,7 +1,7 @@
-"""People: a table of which each person weighs one: a row of a person with n rows, floor(G / n) grains.
+"""People: a table of which each person weighs one, in grains (`accounting/unit.py`).
 
-The rows of people with equally many rows weigh the same, so a weighted count is a sum of plain counts, one
-for each n, times whole numbers: exact, and whatever counts plain rows counts these.
+A weighted count is a sum of plain counts, one for each weight that there is, times whole numbers: exact, and
+whatever counts plain rows counts these.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
-from factored_mwem.tables.backends.source import Local, Source, Spill
+from factored_mwem.tables.backends.source import Local, PeopleSource, Source, Spill
 from factored_mwem.tables.codes.broken import Hypothesis, count_broken
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
@@ -26,31 +25,54 @@ from factored_mwem.tables.inputs.people import RowsOfPeople, rows_of_people, wit
 from factored_mwem.tables.inputs.table import Private, Table
 
 
-def with_rows_of_people(source: Source, privacy_id: str) -> Local:
+def with_rows_of_people(source: Source, privacy_id: str) -> Source:
     """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
     where people cannot be counted.
     """
-    return Local(with_rows_of_person(_local(source), privacy_id))
+    if isinstance(source, Local):
+        return Local(with_rows_of_person(source.table, privacy_id))
+    if source.cluster is not None:
+        from factored_mwem.tables.backends import people_spark, spark
+
+        assert isinstance(source, spark.SparkSource)
+        return people_spark.with_rows_of_people(source, privacy_id)
+    from factored_mwem.tables.backends import people_sql, sql
+
+    assert isinstance(source, sql.PushedDown)
+    return people_sql.with_rows_of_people(source, privacy_id)
 
 
-def _local(source: Source) -> Table:
-    if not isinstance(source, Local):
-        where = f"on {source.cluster}" if source.cluster else "in a database"
-        what = "people are counted where this program reads the rows"
-        raise InputError(f"{what}, not {where}; leave people out")
-    return source.table
+def people_of(
+    source: Source, privacy_id: str, most: int, weight: Callable[[int], int], missing: Sequence[str] = ()
+) -> PeopleSource:
+    """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
+    `missing`). May read ids. Raises InputError where people cannot be counted.
+    """
+    if isinstance(source, Local):
+        return People.of(source, privacy_id, most, weight, missing)
+    if source.cluster is not None:
+        from factored_mwem.tables.backends import people_spark, spark
+
+        assert isinstance(source, spark.SparkSource)
+        return people_spark.SparkPeople(source, privacy_id, most, weight, missing)
+    from factored_mwem.tables.backends import people_sql, sql
+
+    assert isinstance(source, sql.PushedDown)
+    return people_sql.PushedPeople(source, privacy_id, most, weight, missing)
 
 
-class People(Local):
+class People(Local, PeopleSource):
     """A table without its ids, at most so many rows of each person, beside how many rows that person has; a
     row of a person with n rows weighs `weight(n)`.
     """
 
-    __slots__ = ("_person", "_rows", "_weight")
+    __slots__ = ("_person", "_rows", "_weights")
 
     def __init__(self, table: Table, used: RowsOfPeople, weight: Callable[[int], int]) -> None:
         super().__init__(table)
-        self._person, self._rows, self._weight = used.person, used.rows, weight
+        self._person, self._rows = used.person, used.rows
+        most = int(self._rows.max(initial=0))
+        self._weights = np.array([0, *map(weight, range(1, most + 1))], dtype=np.int64)
 
     @classmethod
     def of(
@@ -61,13 +83,11 @@ class People(Local):
         weight: Callable[[int], int],
         missing: Sequence[str] = (),
     ) -> Self:
-        """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
-        `missing`). Reads the ids. Raises InputError where people cannot be counted.
-        """
-        return cls(*rows_of_people(_local(source), privacy_id, most, missing), weight)
+        """See `people_of`, of a table that is read here."""
+        assert isinstance(source, Local)
+        return cls(*rows_of_people(source.table, privacy_id, most, missing), weight)
 
     def people_by_rows(self, most: int) -> np.ndarray:
-        """int64[most]: how many people have 1, 2, ... rows that are used. Private."""
         _, first = np.unique(self._person, return_index=True)
         return np.bincount(self._rows[first], minlength=most + 1)[1:].astype(np.int64)
 
@@ -87,15 +107,9 @@ class People(Local):
         """The rows of these columns, by what each weighs, in grains."""
         for batch in self.table.batches([*columns, ROWS_OF_PERSON]):
             number = batch.column(len(columns)).to_numpy(zero_copy_only=False)
-            own = batch.select(range(len(columns)))
-            for n in np.unique(number).tolist():
-                yield own.filter(pa.array(number == n)), self._weight(n)
+            yield batch.select(range(len(columns))), self._weights[number]
 
     def constancy(self, columns: Sequence[str]) -> np.ndarray:
-        """int64[columns + 1]: of the people of two rows or more those of whom all have the same cell in a
-        column; last, all those. Private; reads rows. Cells are the same where their values are, by the
-        column's type; a null is a value, too.
-        """
         order = np.argsort(self._person, kind="stable")
         begins = np.flatnonzero(np.diff(self._person[order], prepend=-1))
         several = np.diff(begins, append=len(order)) > 1
@@ -118,11 +132,10 @@ class People(Local):
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         whole = encode_table(domain, self.table.once(), spill.most, spill.folder)
-        parts = []
-        for number in np.unique(self._rows).tolist():
-            which = np.flatnonzero(self._rows == number)
-            codes = Codes([column[which] for column in whole.columns], whole.sizes)
-            parts.append((self._weight(number), codes))
+        weights, parts = self._weights[self._rows], []
+        for weight in np.unique(weights).tolist():
+            which = np.flatnonzero(weights == weight)
+            parts.append((weight, Codes([column[which] for column in whole.columns], whole.sizes)))
         return WeightedCodes(parts, whole.sizes)
 
 
@@ -130,7 +143,7 @@ class WeightedCodes(Private):
     """Rows as codes, in parts whose rows weigh the same: (grains of a row, rows) each."""
 
     __slots__ = ("_parts", "sizes")
-    dear = False
+    dear, weighted = False, True
 
     def __init__(self, parts: Sequence[tuple[int, Codes]], sizes: Sequence[int]) -> None:
         self._parts, self.sizes = tuple(parts), tuple(sizes)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.backends.codes import encode_table
 from factored_mwem.tables.backends.datavectors import Datavectors
@@ -77,6 +79,25 @@ class Source(Visible):
     @abstractmethod
     def fingerprint(self, key: bytes) -> bytes:
         """A keyed code of all rows, for the private ledger alone. Reads rows."""
+
+
+class PeopleSource(Source):
+    """A private table without its ids, at most so many rows of each person, beside how many of them are used
+    (ROWS_OF_PERSON); profiles and counts are in grains (`accounting/unit.py`).
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def people_by_rows(self, most: int) -> np.ndarray:
+        """int64[most]: how many people have 1, 2, ... rows that are used. Private; may read rows."""
+
+    @abstractmethod
+    def constancy(self, columns: Sequence[str]) -> np.ndarray:
+        """int64[columns + 1]: of the people of two rows or more those of whom all have the same cell in a
+        column; last, all those. Private; reads rows. Cells are the same where their values are, by the
+        column's type; a null is a value, too.
+        """
 
 
 class Local(Source):

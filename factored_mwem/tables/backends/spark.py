@@ -162,27 +162,27 @@ class Seen(NamedTuple):
 class SparkSource(Source):
     """A data frame of PySpark.
 
-    `columns[name]` is the column of `frame` that holds it; those of types that no release can hold are never
+    `at[name]` is the column of `frame` that holds it; those of types that no release can hold are never
     read. Every pass over rows that Spark has not kept takes their marks; raises Changed if they differ.
     """
 
-    __slots__ = ("__weakref__", "_at", "_bound", "_frame", "_kept", "_seen", "schema")
+    __slots__ = ("__weakref__", "_bound", "_kept", "_seen", "at", "frame", "schema")
     text, cluster = False, "Spark"
 
     def __init__(self, frame: Any, schema: pa.Schema, at: dict[str, str], bound: Bound | None = None) -> None:
-        self._frame, self.schema, self._at, self._bound = frame, schema, at, bound
+        self.frame, self.schema, self.at, self._bound = frame, schema, at, bound
         self._seen: Seen | None = None
         self._kept: tuple[tuple[str, ...], Any] | None = None
 
     def without(self, privacy_id: str) -> SparkSource:
         schema = without(open_table(self.schema.empty_table()), privacy_id).schema
-        return SparkSource(self._frame, schema, self._at, self._bound)
+        return SparkSource(self.frame, schema, self.at, self._bound)
 
     def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> SparkSource:
         schema = self.without(privacy_id).schema
         text = is_text(self.schema.field(privacy_id).type)
-        bound = Bound(self._at[privacy_id], text, most, (*NOBODY, *missing))
-        return SparkSource(self._frame, schema, self._at, bound)
+        bound = Bound(self.at[privacy_id], text, most, (*NOBODY, *missing))
+        return SparkSource(self.frame, schema, self.at, bound)
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """What each column holds. Spark adds up how often each value comes; all distinct values of all
@@ -252,10 +252,10 @@ class SparkSource(Source):
     def fingerprint(self, key: bytes) -> bytes:
         """Of the columns that a release can hold. Workers get a key that follows from `key`."""
         own = hmac.new(key, b"rows on Spark", "sha256").hexdigest()
-        self._seen = Seen(own, tuple(self._at))
+        self._seen = Seen(own, tuple(self.at))
         from pyspark.sql import functions as F
 
-        rows = self._frame.select(*self._hashes())
+        rows = self.frame.select(*self._hashes())
         # in quarters of 16 bits, whose sums do not overflow, which Spark takes for an error
         hashes = [(c, i, F.shiftrightunsigned(F.col(c), 16 * i)) for c in "ab" for i in range(4)]
         quarters = [F.sum(x.bitwiseAND(F.lit(0xFFFF))).alias(f"{c}{i}") for c, i, x in hashes]
@@ -268,19 +268,24 @@ class SparkSource(Source):
 
     def _rows(self, columns: Sequence[str]) -> Any:
         """The rows of these columns, then two keyed hashes of each row, for its marks."""
-        names = [self._at[name] for name in columns]
+        names, marks = [self.at[name] for name in columns], self._marked(columns)
+        frame = self.frame
+        if self._bound is not None:
+            assert self._seen is not None
+            hashed = [self.at[name] for name in self._seen.over]
+            frame = self._bound.applied(frame, list(dict.fromkeys([*hashed, *names])))
+        return frame.select(*names, *marks)
+
+    def _marked(self, columns: Sequence[str]) -> list[Any]:
+        """The hashes of each row, over the columns of the first pass."""
         if self._seen is None:
             self._seen = Seen(secrets.token_hex(16), tuple(columns))
-        frame = self._frame
-        if self._bound is not None:
-            hashed = [self._at[name] for name in self._seen.over]
-            frame = self._bound.applied(frame, list(dict.fromkeys([*hashed, *names])))
-        return frame.select(*names, *self._hashes())
+        return self._hashes()
 
     def _rows_kept(self, columns: Sequence[str]) -> Any:
         """The same, of what Spark has kept, where that has the columns."""
         if self._kept is not None and set(columns) <= set(self._kept[0]):
-            return self._kept[1].select(*(self._at[name] for name in columns), "a", "b")
+            return self._kept[1].select(*(self.at[name] for name in columns), "a", "b")
         return self._rows(columns)
 
     def _hashes(self) -> list[Any]:
@@ -288,7 +293,7 @@ class SparkSource(Source):
         from pyspark.sql import functions as F
 
         assert self._seen is not None
-        columns = [F.col(self._at[name]) for name in self._seen.over]
+        columns = [F.col(self.at[name]) for name in self._seen.over]
         hashed = [*columns, *(column.isNull() for column in columns)]
         return [F.xxhash64(F.lit(f"{c} {self._seen.key}"), *hashed).alias(c) for c in "ab"]
 

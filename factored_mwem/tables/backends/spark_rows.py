@@ -29,10 +29,11 @@ class SparkRows(Private):
     loses are encoded again, from rows that may have changed meanwhile; so every pass takes the marks again.
     """
 
-    __slots__ = ("__weakref__", "_domain", "_kept", "marks", "sizes")
+    __slots__ = ("__weakref__", "_domain", "_kept", "marks", "sizes", "weighted")
     dear = True
 
-    def __init__(self, codes: Any, domain: Domain) -> None:
+    def __init__(self, codes: Any, domain: Domain, *, weighted: bool = False) -> None:
+        self.weighted = weighted
         self._domain, self._kept, self.sizes = domain, keep(self, codes), domain.shape
         self.marks = self._summed(self._kept, tasks.SumMarks(), 1)[0]
 
@@ -41,7 +42,9 @@ class SparkRows(Private):
 
         Memory of a task: 12 bytes a cell, and what is counted at a time.
         """
-        task = tasks.CountMarginals(tasks.layout(self._domain), tuple(axes), members, offsets)
+        task = tasks.CountMarginals(
+            tasks.layout(self._domain, weighted=self.weighted), tuple(axes), members, offsets
+        )
         cells = int(offsets[-1])
         few = self._kept.coalesce(TASKS_A_CORE * cores_of(self._kept.sparkSession))
         marks, summed = self._summed(few, task, -(-cells // tasks.PART_CELLS))

@@ -96,25 +96,30 @@ class SparkTask(ABC):
         """What the function makes of the batches."""
 
 
-def layout(domain: Domain) -> np.dtype:
-    """One encoded row: the codes of all attributes, side by side, lowest byte first."""
+def layout(domain: Domain, *, weighted: bool = False) -> np.dtype:
+    """One encoded row: the codes of all attributes, side by side, lowest byte first; w: what it weighs."""
     fields = [(f"c{i}", np.dtype(code_dtype(a)).newbyteorder("<")) for i, a in enumerate(domain)]
-    return np.dtype(fields)
+    return np.dtype([*fields, ("w", "<u2")] if weighted else fields)
 
 
 @dataclass(frozen=True)
 class Encode(SparkTask):
-    """CODES of rows: the columns of the domain, in its order, then both hashes of the row."""
+    """CODES of rows: the columns of the domain, in its order, their weights where they are `weighted`, then
+    both hashes of the row.
+    """
 
     domain: Domain
+    weighted: bool = False
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        row = layout(self.domain)
+        row = layout(self.domain, weighted=self.weighted)
         some = max(1, BLOCK_BYTES // row.itemsize)
         for batch in sound_batches("the table", lambda: iter(batches)):
             rows = np.empty(batch.num_rows, dtype=row)
             for i, attribute in enumerate(self.domain):
                 rows[f"c{i}"] = encode(attribute, batch.column(i))
+            if self.weighted:
+                rows["w"] = batch.column(len(self.domain))
             *_, a, b = batch.columns
             starts = range(0, len(rows), some)
             marks = [marks_of(len(a[s : s + some]), a[s : s + some], b[s : s + some]) for s in starts]
@@ -165,14 +170,26 @@ class CountMarginals(SparkTask):
         marks, counts = NO_MARKS, np.zeros(cells, dtype=np.int32)
         for some in _buffered(batches):
             marks = sum(map(_marks_of, some), marks)
-            if marks[0] > MAX_COUNT:
+            if marks[0] > MAX_COUNT or self._weighted:
                 counts = counts.astype(np.int64, copy=False)
             counts += self._count([block for batch in some for block in batch.column(0).to_pylist()])
         yield _sums([(MARK, marks.tobytes())])
         yield from parts(0, counts)
 
+    @property
+    def _weighted(self) -> bool:
+        return "w" in (self.row.names or ())
+
     def _count(self, blocks: Sequence[bytes]) -> np.ndarray:
         rows = np.frombuffer(b"".join(blocks), self.row)
+        if not self._weighted:
+            return self._count_rows(rows)
+        counts = np.zeros(int(self.offsets[-1]), dtype=np.int64)
+        for weight in np.unique(rows["w"]).tolist():
+            counts += self._count_rows(rows[rows["w"] == weight]).astype(np.int64) * weight
+        return counts
+
+    def _count_rows(self, rows: np.ndarray) -> np.ndarray:
         codes = {axis.column: np.ascontiguousarray(rows[f"c{axis.column}"]) for axis in self.axes}
         columns = [counting.AxisCodes(codes[axis.column], axis.lookup) for axis in self.axes]
         sizes = np.array([axis.size for axis in self.axes], dtype=np.int64)
@@ -286,6 +303,28 @@ class CountBroken(SparkTask):
             marks = marks + marks_of(batch.num_rows, a, b)
             counts += broken(dict(zip(self.names, columns, strict=True)), known, self.hypotheses)
         yield _sums([(MARK, marks.tobytes()), (0, counts.tobytes())])
+
+
+@dataclass(frozen=True)
+class CountGrains(CountValues):
+    """The same of rows that weigh what their last column says."""
+
+    def counted(self, columns: Sequence[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:
+        *own, weights = columns
+        for column in own:
+            words = raw(plain(column)).dictionary_encode(null_encoding="encode")
+            sums = np.bincount(words.indices.to_numpy(), weights.to_numpy(), minlength=len(words.dictionary))
+            yield words.dictionary, pa.array(sums.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class WeighGrains(WeighValues):
+    """The same of rows that have as much more to give as their last column says."""
+
+    def counted(self, columns: Sequence[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:
+        *own, weights = columns
+        for values, sums in weigh(own, self.known, weights.to_numpy()):
+            yield values, pa.array(sums)
 
 
 def _tallied(name: int, tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

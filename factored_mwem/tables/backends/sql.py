@@ -88,11 +88,12 @@ def push_down(table: Any) -> Source:
 class PushedDown(Source):
     """A table of a database, as an Ibis expression, whose rows do not leave it."""
 
-    __slots__ = ("_engine", "_table", "schema")
+    __slots__ = ("_engine", "dialect", "schema", "table")
     text = False
 
     def __init__(self, table: Any) -> None:
-        self._table, self._engine = table, engine_of(table)
+        self.table, self._engine = table, engine_of(table)
+        self.dialect: str = table.get_backend().name
         self.schema = table.schema().to_pyarrow()
 
     def check_domain(self, domain: Domain | None) -> None:
@@ -101,12 +102,12 @@ class PushedDown(Source):
         from factored_mwem.tables.backends.sql_codes import refusal
 
         for attribute in domain:
-            why = refusal(attribute, self._table[attribute.name].type())
+            why = refusal(attribute, self.table[attribute.name].type())
             if why is not None:
                 raise InputError(f"column {attribute.name!r} {why}; {WAY_OUT}")
 
     def without(self, privacy_id: str) -> NoReturn:
-        raise InputError(f"--privacy-id cannot be had with --push-down; {WAY_OUT}")
+        raise InputError(f"with --push-down, --privacy-id needs --people; give that, or {WAY_OUT}")
 
     def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> NoReturn:
         self.without(privacy_id)
@@ -127,36 +128,50 @@ class PushedDown(Source):
         raise InputError(f"{what}; leave out --run-id, or {WAY_OUT}")
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
-        import ibis
-
         from factored_mwem.tables.backends.sql_codes import code_in_sql
 
         self.check_domain(domain)
-        dialect = self._table.get_backend().name
         codes = {
-            f"c{i}": code_in_sql(attribute, self._table[attribute.name], dialect).cast("int32")
+            f"c{i}": code_in_sql(attribute, self.table[attribute.name], self.dialect).cast("int32")
             for i, attribute in enumerate(domain)
         }
         texts = [attribute.name for attribute in domain if attribute.type == "string"]
-        columns = str(ibis.to_sql(self._table.select(*domain.names), dialect=dialect))
-        why = _own_words("look at the table", lambda: self._engine.check(columns, texts))
+        self._check(self.table.select(*domain.names), texts)
+        return self._counts(codes, domain)
+
+    def _check(self, columns: Any, texts: Sequence[str]) -> None:
+        """Raises InputError where columns cannot be compared as they are, `texts` byte by byte."""
+        select = self._in_sql(columns)
+        why = own_words("look at the table", lambda: self._engine.check(select, texts))
         if why is not None:
             raise InputError(f"{why}; {WAY_OUT}")
-        return SqlCounts(self._engine, str(ibis.to_sql(self._table.select(**codes), dialect=dialect)), domain)
+
+    def _counts(self, codes: dict[str, Any], domain: Domain) -> SqlCounts:
+        """`codes`: of each attribute, as an expression."""
+        return SqlCounts(self._engine, self._in_sql(self.table.select(**codes)), domain)
+
+    def _in_sql(self, table: Any) -> str:
+        import ibis
+
+        return str(ibis.to_sql(table, dialect=self.dialect))
 
 
 class SqlCounts(Private):
-    """Codes in a temporary table of a database, whose columns are c0, c1, ..."""
+    """Codes in a temporary table of a database, whose columns are c0, c1, ..., and w, what a row weighs,
+    where not every row weighs one.
+    """
 
-    __slots__ = ("__weakref__", "_engine", "_name", "sizes")
+    __slots__ = ("__weakref__", "_engine", "_name", "_sum", "sizes", "weighted")
     dear = True
 
-    def __init__(self, engine: Engine, select: str, domain: Domain) -> None:
-        """`select` gives the codes of the domain's attributes."""
+    def __init__(self, engine: Engine, select: str, domain: Domain, *, weighted: bool = False) -> None:
+        """`select` gives the codes of the domain's attributes, and weights where rows are `weighted`."""
         self._engine, self.sizes = engine, domain.shape
+        self.weighted = weighted
+        self._sum = f"CAST(SUM({engine.quote}w{engine.quote}) AS BIGINT)" if weighted else "COUNT(*)"
         self._name = f"{engine.quote}fmwem_{uuid.uuid4().hex}{engine.quote}"
         statement = f"CREATE TEMPORARY TABLE {self._name} AS {select}"
-        _own_words("encode the table", lambda: engine.run(statement))
+        own_words("encode the table", lambda: engine.run(statement))
         weakref.finalize(self, _drop, engine, self._name)
 
     def exact_counts(self, axes: Sequence[Axis], members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -187,8 +202,8 @@ class SqlCounts(Private):
         for axis in reversed(axes):
             cell.append(f"CAST({self._code(axis)} AS BIGINT) * {step}")
             step *= axis.size
-        query = f"SELECT {' + '.join(cell)} AS cell, COUNT(*) AS n FROM {self._name} GROUP BY 1"
-        cells, rows = _own_words("count", lambda: self._engine.counted(query))
+        query = f"SELECT {' + '.join(cell)} AS cell, {self._sum} AS n FROM {self._name} GROUP BY 1"
+        cells, rows = own_words("count", lambda: self._engine.counted(query))
         put[cells] = rows
 
     def _code(self, axis: Axis) -> str:
@@ -205,7 +220,7 @@ def _drop(engine: Engine, name: str) -> None:
         engine.run(f"DROP TABLE {name}")
 
 
-def _own_words(what: str, ask: Callable[[], T]) -> T:
+def own_words(what: str, ask: Callable[[], T]) -> T:
     """What `ask` gives. Busy in our own words where the database fails: its own may quote a row."""
     how = "see its log, and that the connection holds and may make temporary tables"
     return unquoted(ask, lambda _: Busy(f"the database failed to {what}; {how}"))

@@ -59,11 +59,11 @@ def _text(attribute: Attribute, column: Any, dialect: str) -> Any:
     spelt = [(value.encode().hex(), code) for value, code in known.items()]
     spelt = [(text.upper() if dialect in UPPER else text, code) for text, code in spelt]
     longest = max(map(len, known))
-    listed = _hex(column, dialect).cases(*spelt, else_=attribute.fallback_code)
+    listed = hex_of(column, dialect).cases(*spelt, else_=attribute.fallback_code)
     return ibis.cases((column.length() > longest, attribute.fallback_code), else_=listed)
 
 
-def _hex(column: Any, dialect: str) -> Any:
+def hex_of(column: Any, dialect: str) -> Any:
     """The bytes of text in UTF-8, two digits each."""
     if dialect == "postgres":
         in_bytes = _builtin("convert_to", "string", "string")(column, "UTF8")
@@ -71,6 +71,13 @@ def _hex(column: Any, dialect: str) -> Any:
     if dialect == "bigquery":
         return _builtin("to_hex", "binary")(column.cast("binary"))
     return _builtin({"duckdb": "hex", "snowflake": "hex_encode"}[dialect], "string")(column)
+
+
+def md5_of(text: Any, dialect: str) -> Any:
+    """32 digits, whose order has nothing to do with the texts'."""
+    if dialect == "bigquery":
+        return _builtin("to_hex", "binary")(_builtin("md5", "string")(text).cast("binary"))
+    return _builtin("md5", "string")(text)
 
 
 def _builtin(name: str, *takes: str) -> Any:

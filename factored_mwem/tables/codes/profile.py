@@ -35,11 +35,15 @@ class ColumnProfile(Private):
     waiting: int = 0
     _kinds: np.ndarray | None = None
 
-    def add(self, column: pa.Array, weight: int = 1) -> None:
-        """Count a batch of the column, each row `weight` times."""
-        counted = pc.value_counts(plain(column))
-        counts = counted.field("counts")
-        self.add_counted(counted.field("values"), counts if weight == 1 else pc.multiply(counts, weight))
+    def add(self, column: pa.Array, weights: np.ndarray | None = None) -> None:
+        """Count a batch of the column; each row as often as `weights: int64[row]` say, or once."""
+        if weights is None:
+            counted = pc.value_counts(plain(column))
+            self.add_counted(counted.field("values"), counted.field("counts"))
+            return
+        words = plain(column).dictionary_encode(null_encoding="encode")
+        counts = np.bincount(words.indices.to_numpy(), weights, minlength=len(words.dictionary))  # below 2^53
+        self.add_counted(words.dictionary, pa.array(counts.astype(np.int64)))
 
     def add_counted(self, values: pa.Array, counts: pa.Array) -> None:
         """Add values, of the column's plain type, that somebody else has counted."""
@@ -164,8 +168,8 @@ class ColumnProfile(Private):
         return np.bincount(bins, counts, minlength=len(edges) + 1)[1:-1].astype(np.int64)
 
 
-Weighted = tuple[pa.RecordBatch, int]
-"""Rows, and what each of them weighs."""
+Weighted = tuple[pa.RecordBatch, np.ndarray | None]
+"""Rows, and what each of them weighs: int64[row], or one."""
 
 
 def profile(
@@ -181,9 +185,9 @@ def profile(
     for name in columns:
         kind_of(table.schema.field(name))
     profiles = empty_profiles(table.schema, columns)
-    for batch, weight in rows or ((batch, 1) for batch in table.batches(columns)):
+    for batch, weights in rows or ((batch, None) for batch in table.batches(columns)):
         for name, column in zip(columns, batch.columns, strict=True):
-            profiles[name].add(column, weight)
+            profiles[name].add(column, weights)
     return profiles
 
 

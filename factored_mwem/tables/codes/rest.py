@@ -66,8 +66,12 @@ def shared(claim: int, most: int) -> np.ndarray:
     return np.array([*[0] * claim, *map(math.isqrt, squares)], dtype=np.int64)
 
 
-def weigh(columns: Sequence[pa.Array], known: Sequence[Known]) -> list[tuple[pa.Array, np.ndarray]]:
-    """Of each column, (its values that are not known, int64: the sum of what rows give them)."""
+def weigh(
+    columns: Sequence[pa.Array], known: Sequence[Known], times: np.ndarray | None = None
+) -> list[tuple[pa.Array, np.ndarray]]:
+    """Of each column, (its values that are not known, int64: the sum of what rows give them). A row has as
+    many `times` WEIGHT to give as `int64[row]` says, or once.
+    """
     places, unknown, distinct = [], [], []
     for column, own in zip(columns, known, strict=True):
         words = plain(column).dictionary_encode()
@@ -84,6 +88,8 @@ def weigh(columns: Sequence[pa.Array], known: Sequence[Known]) -> list[tuple[pa.
     for own, values, place, new in zip(known, distinct, places, unknown, strict=True):
         rows = np.flatnonzero(new[place])
         weights = shares[own.claim][claims[rows]].astype(np.float64)  # sums stay far below 2^53
+        if times is not None:
+            weights *= times[rows]
         each = np.bincount(place[rows], weights, minlength=len(new)).astype(np.int64)
         which = np.flatnonzero(new)
         sums.append((values.take(pa.array(which)), each[which]))
@@ -97,7 +103,8 @@ def weighed(
     table's `rows`, of which one that weighs more has as much more to give.
     """
     columns, profiles = list(known), empty_profiles(table.schema, list(known))
-    for batch, weight in rows or ((batch, 1) for batch in table.batches(columns)):
-        for name, (values, sums) in zip(columns, weigh(batch.columns, list(known.values())), strict=True):
-            profiles[name].add_counted(values, pa.array(sums * weight))
+    for batch, times in rows or ((batch, None) for batch in table.batches(columns)):
+        each = weigh(batch.columns, list(known.values()), times)
+        for name, (values, sums) in zip(columns, each, strict=True):
+            profiles[name].add_counted(values, pa.array(sums))
     return profiles

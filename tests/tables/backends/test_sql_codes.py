@@ -162,7 +162,7 @@ def test_what_cannot_be_pushed_down() -> None:
     staying = push_down(ibis.memtable({"a": [1], "b": [1]}))
     for options, message in (
         ({}, "needs a declared domain"),
-        ({"privacy_id": "a", "domain": {"a": 2, "b": 2}}, "--privacy-id cannot be had"),
+        ({"privacy_id": "a", "domain": {"a": 2, "b": 2}}, "--privacy-id needs --people"),
     ):
         with pytest.raises(InputError, match=message):
             make(Request.of(staying, 1, **options), noise=FakeNoise())

@@ -1,0 +1,128 @@
+"""People in SQL: a table of a database of which each person weighs one. Who has how many rows, which of them
+are used and what they weigh, the database finds; nothing but counts comes out.
+
+Which rows of a person are used, where not all are: the first in the order of an MD5 of the person's id, the
+row's codes and, of rows with the same codes, a number from 0 on. So it looks at that person's rows alone, in
+whatever order they are stored, and is the same in every database. Rows with the same codes are the same to
+every count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
+from factored_mwem.tables.backends.source import PeopleSource
+from factored_mwem.tables.backends.sql import WAY_OUT, PushedDown, SqlCounts, own_words
+from factored_mwem.tables.backends.sql_codes import hex_of, md5_of
+from factored_mwem.tables.inputs.contributions import NOBODY
+from factored_mwem.tables.inputs.people import with_rows_of_person
+from factored_mwem.tables.inputs.source import open_table
+
+PERSON = "fmwem person"
+"""A column that no released one is called: who a row is of, as it is compared."""
+
+
+def with_rows_of_people(source: PushedDown, privacy_id: str) -> PushedDown:
+    """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
+    where people cannot be counted.
+    """
+    with_rows_of_person(open_table(source.schema.empty_table()), privacy_id)
+    kind = source.table[privacy_id].type()
+    if not (kind.is_string() or kind.is_integer()):
+        what = f"--privacy-id {privacy_id!r} is a column of {str(kind).lstrip('!')}"
+        raise InputError(f"{what}; a database tells people apart by text or whole numbers; {WAY_OUT}")
+    return PushedDown(source.table.drop(privacy_id).mutate(**{ROWS_OF_PERSON: ibis.literal(1, "int32")}))
+
+
+class PushedPeople(PushedDown, PeopleSource):
+    """At most `most` rows of each person, beside how many that are; a row of a person with n of them weighs
+    `weight(n)`. Rows that name nobody (null, empty or one of `missing`) are left out. Every verb looks at the
+    rows as they are then; once they are encoded, they stay as they are.
+    """
+
+    __slots__ = ("_most", "_weight")
+
+    def __init__(
+        self,
+        source: PushedDown,
+        privacy_id: str,
+        most: int,
+        weight: Callable[[int], int],
+        missing: Sequence[str] = (),
+    ) -> None:
+        shown, own = with_rows_of_people(source, privacy_id), source.table
+        person = own[privacy_id]
+        texts = [privacy_id] if person.type().is_string() else []
+        self._most, self._weight = most, weight
+        if texts:  # by its bytes: no collation makes two people one
+            person = hex_of(person, source.dialect).lower()
+            nobody = [text.encode().hex() for text in (*NOBODY, *missing)]
+            named = person.notnull() & person.notin(nobody)
+        else:
+            named = person.notnull()
+        rows = own.mutate(**{PERSON: person}).filter(named)
+        rows = rows.mutate(
+            **{ROWS_OF_PERSON: ibis.least(rows.count().over(group_by=PERSON), most).cast("int32")}
+        )
+        source._check(own.select(privacy_id), texts)
+        super().__init__(rows.select(*shown.schema.names, PERSON))
+        self.schema = shown.schema
+
+    def people_by_rows(self, most: int) -> np.ndarray:
+        """int64[most]: how many people have 1, 2, ... rows that are used. Private."""
+        each = self.table.group_by(PERSON).aggregate(n=self.table[ROWS_OF_PERSON].max())
+        query = f"SELECT CAST(n AS BIGINT) AS cell, COUNT(*) AS n FROM ({self._in_sql(each)}) AS q GROUP BY 1"
+        rows, people = own_words("count people", lambda: self._engine.counted(query))
+        counts = np.zeros(most, dtype=np.int64)
+        counts[rows - 1] = people
+        return counts
+
+    def constancy(self, columns: Sequence[str]) -> np.ndarray:
+        """int64[columns + 1]: of the people of two rows or more those of whom all have the same cell in a
+        column; last, all those. All rows of a person count, not those alone that are used. Private.
+        """
+        rows, every = self.table, self.table.count()
+        same = {}
+        for i, name in enumerate(columns):
+            cell = self._comparable(name)
+            same[f"s{i}"] = (cell.count() == 0) | ((cell.count() == every) & (cell.min() == cell.max()))
+        same[f"s{len(columns)}"] = ibis.literal(True)
+        each = rows.group_by(PERSON).having(every > 1).aggregate(**same)
+        several = f"SELECT * FROM ({self._in_sql(each)}) AS q"
+        quoted = [f"{self._engine.quote}s{i}{self._engine.quote}" for i in range(len(same))]
+        sums = ", ".join(f"SUM(CASE WHEN {s} THEN 1 ELSE 0 END) AS {s}" for s in quoted)
+        cells = [
+            f"SELECT {i} AS cell, CAST(COALESCE({s}, 0) AS BIGINT) AS n FROM q" for i, s in enumerate(quoted)
+        ]
+        query = f"WITH q AS (SELECT {sums} FROM ({several}) AS p) {' UNION ALL '.join(cells)}"
+        places, people = own_words("compare a person's rows", lambda: self._engine.counted(query))
+        counts = np.zeros(len(same), dtype=np.int64)
+        counts[places] = people
+        return counts
+
+    def _comparable(self, name: str) -> Any:
+        """A column whose cells are the same where their values are: text by its bytes."""
+        column = self.table[name]
+        if column.type().is_string():
+            return hex_of(column, self.dialect)
+        return column.cast("int32") if column.type().is_boolean() else column
+
+    def _counts(self, codes: dict[str, Any], domain: Domain) -> SqlCounts:
+        """Of the rows that are used, in grains."""
+        who = self.table[PERSON]
+        coded = self.table.select(**codes, person=who, rows=self.table[ROWS_OF_PERSON])
+        coded = coded.mutate(copy=ibis.row_number().over(group_by=["person", *codes]))
+        drawn = [coded.person.cast("string"), *(coded[name].cast("string") for name in (*codes, "copy"))]
+        coded = coded.mutate(luck=md5_of(ibis.literal(" ").join(drawn), self.dialect))
+        coded = coded.mutate(rank=ibis.row_number().over(group_by="person", order_by="luck"))
+        weights = [(n, self._weight(n)) for n in range(1, self._most + 1)]
+        weight = coded.rows.cases(*weights, else_=0).cast("int64")
+        used = coded.filter(coded.rank < self._most).select(*codes, w=weight)
+        return SqlCounts(self._engine, self._in_sql(used), domain, weighted=True)
