@@ -9,6 +9,7 @@ are refined towards; beyond what is given, rows of a person go together no more 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,15 +100,29 @@ class PeopleBatches(Batches):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        given = ConditionalDrawing(self.of_people, self.of_a_person, MAX_CELLS)
+        object.__setattr__(self, "_given", given)
+
+    @property
+    def of_a_person(self) -> list[int]:
+        """The attributes that are the same in all rows of a person."""
         names = self.domain.modelled.names
-        given = [names.index(n) for n in (ROWS_OF_PERSON, *self.people.constant) if n in names]
-        object.__setattr__(self, "_given", ConditionalDrawing(self.of_people, given, MAX_CELLS))
+        return [names.index(n) for n in (ROWS_OF_PERSON, *self.people.constant) if n in names]
 
     def batch(self, number: int) -> pa.RecordBatch:
         rng, rows = self.generator(number), self.length(number)
-        person, given = self._persons(rows, rng)
+        each, drawn = self._drawn_people(rows, rng)
+        person = np.repeat(np.arange(len(each)), each)[:rows]
+        given = {a: codes[person] for a, codes in drawn.items()}
         codes = self.refined(self._given.codes_given(given, rng), rng, self._given.attributes)
         cells = dict(zip(self.inner.names, decode_table(self.domain, codes, self.inner, rng), strict=True))
+        return self._record(number, person, cells)
+
+    def _record(self, number: int, person: np.ndarray, cells: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """The rows of a batch, those of a person one after the other: `person: int64[row]`, rising."""
         first = pa.array(np.searchsorted(person, person))
         columns = []
         for name in self.schema.names:
@@ -117,17 +132,25 @@ class PeopleBatches(Batches):
                 columns.append(cells[name].take(first) if name in self.people.constant else cells[name])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _persons(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        """(the person of each row: int64[row], from 0 on; the codes of what is given of them: int64[row])."""
+    def _drawn_people(
+        self, rows: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+        """(how many rows each person has: int64[person]; the codes of what is given of them: int64[person]),
+        no more people than have so many `rows` together.
+        """
         at, many = self.domain.modelled.index(ROWS_OF_PERSON), math.ceil(1.1 * rows / self._mean_rows) + 16
-        drawn = self._given.given(many, rng)
+        drawn = self._people(many, rng)
         each = self.counts.drawn(drawn[at], rng)
         while each.sum() < rows:  # a model may have few people with many rows
-            more = self._given.given(many, rng)
+            more = self._people(many, rng)
             drawn = {a: np.concatenate([codes, more[a]]) for a, codes in drawn.items()}
             each = np.concatenate([each, self.counts.drawn(more[at], rng)])
-        person = np.repeat(np.arange(len(each)), each)[:rows]
-        return person, {a: codes[person] for a, codes in drawn.items()}
+        needed = int(np.searchsorted(np.cumsum(each), rows)) + 1
+        return each[:needed], {a: codes[:needed] for a, codes in drawn.items()}
+
+    def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
+        """int64[person] of what is the same in all rows of a person."""
+        return self._given.given(many, rng)
 
     @property
     def _mean_rows(self) -> float:

@@ -83,11 +83,14 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
         most_rows=most,
         estimated=round(people_in(model, plan.domain, policy.unit, most)),
         constant=tuple(name for name in plan.people.constant if name in plan.domain),
+        order_by=policy.order_by,
+        companions=tuple(each.attribute.name for each in plan.companions),
     )
 
 
 def _attribute(a: Attribute, plan: Plan) -> AttributeFacts:
-    fate = plan.learning.fates[a.name]._asdict() if plan.learning is not None else {}
+    known = plan.learning.fates if plan.learning is not None else {}
+    fate = known[a.name]._asdict() if a.name in known else {}
     domain = "learnt" if a.learnt else "declared"
     return AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain=domain, **fate)
 
@@ -143,6 +146,8 @@ def _losses(plan: Plan) -> Iterator[str]:
     for name in plan.learning.dropped:
         yield f"{name!r} was left out: {_unseen(few[name])}"
     for attribute in plan.domain:
+        if attribute.name not in plan.learning.fates:  # a companion
+            continue
         fate = plan.learning.fates[attribute.name]
         if is_unique(attribute, fate):
             yield (

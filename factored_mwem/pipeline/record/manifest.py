@@ -118,7 +118,8 @@ class Certificate(Part):
 class PeopleFacts(Part):
     """Of a release in which each person weighs one: noise and sensitivities are in grains, `grains` a person.
     `column` names the person in the rows, in values of `type` that are made up. `estimated`: about how many
-    people there are. `constant`: columns that are the same in all rows of a person.
+    people there are. `constant`: columns that are the same in all rows of a person. `order_by`: the column
+    that puts rows of a person in order; `companions`: the attributes of the model that tell of the row before.
     """
 
     column: str
@@ -127,6 +128,8 @@ class PeopleFacts(Part):
     most_rows: int
     estimated: int
     constant: tuple[str, ...] = ()
+    order_by: str | None = None
+    companions: tuple[str, ...] = ()
 
 
 class Manifest(Statement):

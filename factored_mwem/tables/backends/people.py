@@ -12,16 +12,24 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
+from factored_mwem.domain.companions import FIRST, GAP, PREVIOUS
+from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, Source, Spill
-from factored_mwem.tables.codes.parsing import is_text, plain
+from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.parsing import is_text, plain, read_units
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
-from factored_mwem.tables.inputs.people import RowsOfPeople, rows_of_people, with_rows_of_person
+from factored_mwem.tables.inputs.people import (
+    RowOrder,
+    RowsOfPeople,
+    rows_of_people,
+    with_rows_of_person,
+)
 from factored_mwem.tables.inputs.table import Private, Table
 
 
@@ -42,14 +50,15 @@ def _local(source: Source) -> Table:
 
 class People(Local):
     """A table without its ids, at most so many rows of each person, beside how many rows that person has; a
-    row of a person with n rows weighs `weight(n)`.
+    row of a person with n rows weighs `weight(n)`. Where rows have an order, each knows the one before it.
     """
 
-    __slots__ = ("_person", "_rows", "_weight")
+    __slots__ = ("_person", "_previous", "_rows", "_weight")
 
     def __init__(self, table: Table, used: RowsOfPeople, weight: Callable[[int], int]) -> None:
         super().__init__(table)
         self._person, self._rows, self._weight = used.person, used.rows, weight
+        self._previous = used.previous
 
     @classmethod
     def of(
@@ -59,11 +68,12 @@ class People(Local):
         most: int,
         weight: Callable[[int], int],
         missing: Sequence[str] = (),
+        order: RowOrder | None = None,
     ) -> Self:
         """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
         `missing`). Reads the ids. Raises InputError where people cannot be counted.
         """
-        return cls(*rows_of_people(_local(source), privacy_id, most, missing), weight)
+        return cls(*rows_of_people(_local(source), privacy_id, most, missing, order), weight)
 
     def people_by_rows(self, most: int) -> np.ndarray:
         """int64[most]: how many people have 1, 2, ... rows that are used. Private."""
@@ -112,13 +122,51 @@ class People(Local):
         return whole.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
-        whole = encode_table(domain, self.table.once(), spill.most, spill.folder)
+        """The rows of the domain's columns, and of companions of these.
+
+        A companion's code follows from the rows of the same person alone, and a row weighs what it weighs
+        without: so a person adds at most one to a marginal with companions, too, and moves nobody else's.
+        """
+        own = domain.project([name for name in domain.names if name in self.schema.names])
+        whole = encode_table(own, self.table.once(), spill.most, spill.folder)
+        if len(own) < len(domain):
+            by_name = dict(zip(own.names, whole.columns, strict=True))
+            whole = Codes(
+                [
+                    by_name[a.name] if a.name in by_name else self._companion(a, domain, by_name)
+                    for a in domain
+                ],
+                domain.shape,
+            )
         parts = []
         for number in np.unique(self._rows).tolist():
             which = np.flatnonzero(self._rows == number)
             codes = Codes([column[which] for column in whole.columns], whole.sizes)
             parts.append((self._weight(number), codes))
         return WeightedCodes(parts, whole.sizes)
+
+
+    def _companion(self, a: Attribute, domain: Domain, codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        """uint32[row]: of the column that it follows, the code of the row before, or how much it has grown."""
+        assert self._previous is not None, "rows without an order have none before them"
+        first, before = self._previous < 0, np.maximum(self._previous, 0)
+        if a.name.startswith(PREVIOUS):
+            own = codes[a.name.removeprefix(PREVIOUS)].astype(np.uint32)
+            return np.where(first, np.uint32(a.size - 1), own[before] if len(own) else own)
+        of = domain[a.name.removeprefix(GAP)]
+        units = self._units(of, codes[of.name])
+        grown = np.ma.where(first, FIRST, np.ma.maximum(units - units[before], 0)) if len(units) else units
+        return encode(a, pa.array(grown.filled(0), mask=np.ma.getmaskarray(grown))).astype(np.uint32)
+
+    def _units(self, of: Attribute, codes: np.ndarray) -> np.ma.MaskedArray:
+        """The values of a column of numbers or moments, within its bounds; masked where it has none."""
+        if of.categorical:
+            return np.ma.MaskedArray(intervals(of)[0][codes], mask=~placed(of)[codes])
+        columns = (plain(batch.column(0)) for batch in self.table.batches([of.name]))
+        read = [read_units(of, column) for column in columns]
+        units = np.ma.concatenate([np.ma.MaskedArray(np.zeros(0, dtype=of.cuts.dtype)), *read])
+        low, high = (bound[placed(of)] for bound in intervals(of))
+        return np.ma.MaskedArray(np.ma.clip(units, low.min(), high.max()), np.ma.getmaskarray(units))
 
 
 class WeightedCodes(Private):
