@@ -1,7 +1,8 @@
-"""Companions: what a row knows of the row before it, of the same person, as attributes of the model alone.
+"""Companions: what a row knows of the person's other rows, as attributes of the model alone.
 
 Of each column that varies a companion holds its code in the person's previous row; of the column that orders
-the rows, how much it has grown since. They follow from the domain, so nothing is learnt for them.
+the rows one holds how much it has grown since, and one its code in the person's first row. They follow from
+the domain, so nothing is learnt for them.
 """
 
 from __future__ import annotations
@@ -9,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Literal
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.conditions import STEPS, intervals, placed
 from factored_mwem.domain.domain import Domain
 
-PREVIOUS, GAP = "previous ", "gap of "
+PREVIOUS, GAP, START = "previous ", "gap of ", "first "
 """How the name of a companion begins; the column's own name follows."""
 FIRST = -1
 """What a companion says in the first row of a person."""
@@ -25,42 +25,56 @@ SINGLE_GAPS, MOST_GAPS = 4, 24
 NARROWEST = 1.5
 
 
+Kind = Literal["previous", "gap", "start"]
+
+
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """`attribute`: the companion of column `of`; `gap`: whether it says how much that has grown."""
+    """`attribute`: the companion of column `of`; `partners`: the attributes that it is measured with."""
 
+    kind: Kind
     attribute: Attribute
     of: str
-    gap: bool = False
+    partners: tuple[str, ...]
 
     @property
     def first(self) -> int:
-        """Its code in the first row of a person."""
-        return 0 if self.gap else self.attribute.size - 1
+        """The code of FIRST, in the first row of a person."""
+        return 0 if self.kind == "gap" else self.attribute.size - 1
 
 
 def companions_of(domain: Domain, order: str, constant: Collection[str] = ()) -> list[Companion]:
     """Those of a domain of columns whose rows `order` puts in order: of each modelled column that is neither
     the same in all rows of a person nor of a single code.
     """
-    return [
-        Companion(gap_of(a), a.name, gap=True)
-        if a.name == order and has_units(a)
-        else Companion(previous_of(a), a.name)
-        for a in domain.modelled
-        if a.name not in constant and a.name != ROWS_OF_PERSON and a.size > 1
-    ]
+    companions: list[Companion] = []
+    for a in domain.modelled:
+        if a.name in constant or a.name == ROWS_OF_PERSON or a.size == 1:
+            continue
+        if a.name != order or not has_units(a):
+            companions.append(Companion("previous", previous_of(a), a.name, (a.name,)))
+            continue
+        same = tuple(b.name for b in domain.modelled if b.name in constant and b.size > 1)
+        companions.append(Companion("gap", gap_of(a), a.name, (a.name, ROWS_OF_PERSON)))
+        companions.append(Companion("start", start_of(a), a.name, (ROWS_OF_PERSON, *same)))
+    return companions
 
 
 def names_for(columns: Iterable[str]) -> set[str]:
     """The names that companions of columns may have."""
-    return {begin + name for name in columns for begin in (PREVIOUS, GAP)}
+    return {begin + name for name in columns for begin in (PREVIOUS, GAP, START)}
 
 
 def previous_of(a: Attribute) -> Attribute:
     """The codes of the attribute, and FIRST."""
     facts = {"name": PREVIOUS + a.name, "type": "integer", "constraints": {"required": True}}
     return Attribute.model_validate({**facts, "categories": [*range(a.size), FIRST]})
+
+
+def start_of(a: Attribute) -> Attribute:
+    """The codes of the attribute."""
+    facts = {"name": START + a.name, "type": "integer", "constraints": {"required": True}}
+    return Attribute.model_validate({**facts, "categories": [*range(a.size)]})
 
 
 def has_units(a: Attribute) -> bool:
@@ -99,8 +113,3 @@ def gap_of(a: Attribute) -> Attribute:
     scaled = [round(edge * step) if whole else edge * step for edge in (*edges, top)]
     facts = {"name": GAP + a.name, "type": "integer" if whole else "number", "specialValues": [FIRST]}
     return Attribute.model_validate({**facts, "edges": scaled})
-
-
-def units_of_codes(a: Attribute) -> np.ndarray:
-    """int64 or float64[code]: a value of each, its least; of codes that stand for none any."""
-    return intervals(a)[0]

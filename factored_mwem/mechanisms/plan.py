@@ -277,7 +277,7 @@ class Plan:
     def follows(self) -> dict[int, int]:
         """By the position of a companion that holds codes of a column, the column's."""
         names = self.modelled.names
-        return {names.index(c.attribute.name): names.index(c.of) for c in self.companions if not c.gap}
+        return {names.index(c.attribute.name): names.index(c.of) for c in self.companions if c.kind != "gap"}
 
     @property
     def learnt(self) -> bool:

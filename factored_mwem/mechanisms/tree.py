@@ -241,7 +241,8 @@ def find_levels(
         for i, (a, m) in enumerate(zip(domain, singles, strict=True))
     ]
     for companion, a in follows.items():
-        found[companion] = [np.append(group, group.max() + 1) for group in found[a]]
+        more = domain.shape[companion] - domain.shape[a]
+        found[companion] = [np.append(group, [group.max() + 1] * more) for group in found[a]]
     return Levels.of(domain.shape, refined(found, classes))
 
 

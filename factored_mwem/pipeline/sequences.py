@@ -40,7 +40,8 @@ class SequenceBatches(PeopleBatches):
 
     def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
         codes = self._whole.codes(many, rng)
-        return {a: codes[a] for a in self.of_a_person}
+        start = [at for at, (each, _) in self.companions.items() if each.kind == "start"]
+        return {a: codes[a] for a in (*self.of_a_person, *start)}
 
     @cached_property
     def own(self) -> Domain:
@@ -57,7 +58,7 @@ class SequenceBatches(PeopleBatches):
     def clock(self) -> Clock | None:
         """How the column that orders rows goes on; None where it has no units."""
         for at, (companion, of) in self.companions.items():
-            if companion.gap:
+            if companion.kind == "gap":
                 shape = [self.of_people.levels.shape[a] for a in (of, at)]
                 pair = self.of_people.marginal((of, at)).reshape(shape)
                 return Clock(self.own[companion.of], companion, pair, of, at)
@@ -74,7 +75,7 @@ class SequenceBatches(PeopleBatches):
             given = {a: own[still] for a, own in people.items()}
             at = begin[still] + t
             if t == 0:
-                given |= {a: np.full(len(still), each.first) for a, (each, _) in self.companions.items()}
+                given |= self._none_before(given)
                 drawn = self._rows.codes_given(len(still), given, rng)
                 now = None if clock is None else clock.begun(drawn[clock.of], rng)
             else:
@@ -90,6 +91,17 @@ class SequenceBatches(PeopleBatches):
             cells[self.order] = clock.column(codes[clock.of, :rows], times[:rows], kind)
         return self._record(number, person, cells)
 
+    def _none_before(self, given: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """What is known of first rows, int64[row], beside what is given of their people."""
+        rows = len(next(iter(given.values())))
+        known = {}
+        for a, (each, of) in self.companions.items():
+            if each.kind == "start":
+                known[of] = given[a]
+            else:
+                known[a] = np.full(rows, each.first)
+        return known
+
     def _following(
         self,
         given: dict[int, np.ndarray],
@@ -101,7 +113,7 @@ class SequenceBatches(PeopleBatches):
         codes `before: int64[attribute, row]`.
         """
         rows, clock = before.shape[1], self.clock
-        given |= {a: before[of] for a, (each, of) in self.companions.items() if not each.gap}
+        given |= {a: before[of] for a, (each, of) in self.companions.items() if each.kind == "previous"}
         if clock is None:
             return self._rows.codes_given(rows, given, rng), None
         later, weights = clock.ahead(time, rng)

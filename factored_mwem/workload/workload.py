@@ -183,7 +183,7 @@ class Workload:
         """The targets and every marginal inside one, often the cheaper way to it; over the attributes that
         are modelled, for what follows from them adds nothing.
 
-        `companions`: the last attributes of the domain; of each its pair with the column it follows.
+        `companions`: the last attributes of the domain; of each its pairs with its partners.
         """
         if companions:
             follow = {each.attribute.name for each in companions}
@@ -194,7 +194,11 @@ class Workload:
         spans_asked = [Span(clique, len(clique)) for clique in self.named]
         spans_asked += [span for request in self.asked for span in request.spans(own)]
         spans = [_modelled(span, own) if own.derived else span for span in spans_asked]
-        spans += [Span((each.of, each.attribute.name), 2, weight=FOLLOWING) for each in companions]
+        spans += [
+            Span((partner, each.attribute.name), 2, weight=FOLLOWING)
+            for each in companions
+            for partner in each.partners
+        ]
         many = len(own.modelled)
         return Candidates.of(domain.modelled, min(max(self.orders, default=0), many), spans, many)
 

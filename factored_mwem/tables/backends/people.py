@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
-from factored_mwem.domain.companions import FIRST, GAP, PREVIOUS
+from factored_mwem.domain.companions import FIRST, GAP, PREVIOUS, START
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
@@ -153,6 +153,11 @@ class People(Local):
         if a.name.startswith(PREVIOUS):
             own = codes[a.name.removeprefix(PREVIOUS)].astype(np.uint32)
             return np.where(first, np.uint32(a.size - 1), own[before] if len(own) else own)
+        if a.name.startswith(START):
+            own = codes[a.name.removeprefix(START)].astype(np.uint32)
+            start = np.zeros(int(self._person.max(initial=-1)) + 1, dtype=np.uint32)
+            start[self._person[first]] = own[first]
+            return start[self._person]
         of = domain[a.name.removeprefix(GAP)]
         units = self._units(of, codes[of.name])
         grown = np.ma.where(first, FIRST, np.ma.maximum(units - units[before], 0)) if len(units) else units
