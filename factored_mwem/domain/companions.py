@@ -1,8 +1,8 @@
 """Companions: what a row knows of the person's other rows, as attributes of the model alone.
 
 Of each column that varies a companion holds its code in the person's previous row; of the column that orders
-the rows one holds how much it has grown since, and one its code in the person's first row. They follow from
-the domain, so nothing is learnt for them.
+the rows one holds how much it has grown since, and two its code in the person's first and last row. They
+follow from the domain, so nothing is learnt for them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.conditions import STEPS, intervals, placed
 from factored_mwem.domain.domain import Domain
 
-PREVIOUS, GAP, START = "previous ", "gap of ", "first "
+PREVIOUS, GAP, START, END = "previous ", "gap of ", "first ", "last "
 """How the name of a companion begins; the column's own name follows."""
 FIRST = -1
 """What a companion says in the first row of a person."""
@@ -25,7 +25,7 @@ SINGLE_GAPS, MOST_GAPS = 4, 24
 NARROWEST = 1.5
 
 
-Kind = Literal["previous", "gap", "start"]
+Kind = Literal["previous", "gap", "start", "end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,17 @@ def companions_of(domain: Domain, order: str, constant: Collection[str] = ()) ->
             companions.append(Companion("previous", previous_of(a), a.name, (a.name,)))
             continue
         same = tuple(b.name for b in domain.modelled if b.name in constant and b.size > 1)
-        companions.append(Companion("gap", gap_of(a), a.name, (a.name, ROWS_OF_PERSON)))
-        companions.append(Companion("start", start_of(a), a.name, (ROWS_OF_PERSON, *same)))
+        companions += [
+            Companion("gap", gap_of(a), a.name, (ROWS_OF_PERSON,)),
+            Companion("start", code_of_person(START, a), a.name, (ROWS_OF_PERSON, *same)),
+            Companion("end", code_of_person(END, a), a.name, (ROWS_OF_PERSON, START + a.name)),
+        ]
     return companions
 
 
 def names_for(columns: Iterable[str]) -> set[str]:
     """The names that companions of columns may have."""
-    return {begin + name for name in columns for begin in (PREVIOUS, GAP, START)}
+    return {begin + name for name in columns for begin in (PREVIOUS, GAP, START, END)}
 
 
 def previous_of(a: Attribute) -> Attribute:
@@ -71,9 +74,9 @@ def previous_of(a: Attribute) -> Attribute:
     return Attribute.model_validate({**facts, "categories": [*range(a.size), FIRST]})
 
 
-def start_of(a: Attribute) -> Attribute:
-    """The codes of the attribute."""
-    facts = {"name": START + a.name, "type": "integer", "constraints": {"required": True}}
+def code_of_person(begin: str, a: Attribute) -> Attribute:
+    """The codes of the attribute; `begin`: how its name does."""
+    facts = {"name": begin + a.name, "type": "integer", "constraints": {"required": True}}
     return Attribute.model_validate({**facts, "categories": [*range(a.size)]})
 
 

@@ -7,21 +7,29 @@ orders rows grows. So that column never falls.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.companions import Companion, companions_of, least_step
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
+from factored_mwem.domain.companions import Companion, Kind, companions_of, least_step, span_of
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.evidence import EvidenceDrawing
-from factored_mwem.pipeline.people import PeopleBatches
+from factored_mwem.pipeline.people import PeopleBatches, RowCounts
 from factored_mwem.tables.codes.decode import column_of
 from factored_mwem.tables.codes.derive import decode_table
+
+
+TINY = 1e-9
+"""Weight of a gap after which rows cannot end where they should."""
+STEPS = 256
+"""Steps from the least to the greatest value of the column that orders rows, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +48,8 @@ class SequenceBatches(PeopleBatches):
 
     def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
         codes = self._whole.codes(many, rng)
-        start = [at for at, (each, _) in self.companions.items() if each.kind == "start"]
-        return {a: codes[a] for a in (*self.of_a_person, *start)}
+        ends = [at for at, (each, _) in self.companions.items() if each.kind in ("start", "end")]
+        return {a: codes[a] for a in (*self.of_a_person, *ends)}
 
     @cached_property
     def own(self) -> Domain:
@@ -57,12 +65,18 @@ class SequenceBatches(PeopleBatches):
     @cached_property
     def clock(self) -> Clock | None:
         """How the column that orders rows goes on; None where it has no units."""
-        for at, (companion, of) in self.companions.items():
-            if companion.kind == "gap":
-                shape = [self.of_people.levels.shape[a] for a in (of, at)]
-                pair = self.of_people.marginal((of, at)).reshape(shape)
-                return Clock(self.own[companion.of], companion, pair, of, at)
-        return None
+        gap = next(((each, at) for at, (each, _) in self.companions.items() if each.kind == "gap"), None)
+        if gap is None:
+            return None
+        names = self.domain.modelled.names
+        pair = (names.index(ROWS_OF_PERSON), gap[1])
+        shape = [self.of_people.levels.shape[a] for a in sorted(pair)]
+        table = self.of_people.marginal(tuple(sorted(pair))).reshape(shape)
+        return Clock.of(self.own[gap[0].of], gap[0], table if pair[0] < pair[1] else table.T, self.counts, names.index(gap[0].of))
+
+    def at(self, kind: Kind) -> int:
+        """The position of the companion of this kind of the column that orders rows."""
+        return next(at for at, (each, _) in self.companions.items() if each.kind == kind)
 
     def batch(self, number: int) -> pa.RecordBatch:
         rng, rows, clock = self.generator(number), self.length(number), self.clock
@@ -74,21 +88,25 @@ class SequenceBatches(PeopleBatches):
             still = np.flatnonzero(each > t)
             given = {a: own[still] for a, own in people.items()}
             at = begin[still] + t
+            now = None
             if t == 0:
                 given |= self._none_before(given)
-                drawn = self._rows.codes_given(len(still), given, rng)
-                now = None if clock is None else clock.begun(drawn[clock.of], rng)
             else:
-                drawn, now = self._following(given, codes[:, at - 1], times[at - 1], rng)
+                given |= {
+                    a: codes[of, at - 1] for a, (c, of) in self.companions.items() if c.kind == "previous"
+                }
+                if clock is not None:
+                    now = self._grown(given, times[at - 1], each[still] - t - 1, rng)
+            drawn = self._rows.codes_given(len(still), given, rng)
             codes[:, at] = drawn[: len(codes)]
-            if now is not None:
-                times[at] = now
+            if clock is not None:
+                times[at] = clock.begun(codes[clock.position, at], rng) if now is None else now
         person = np.repeat(np.arange(len(each)), each)[:rows]
         columns = decode_table(self.own, codes[:, :rows], self.inner, rng)
         cells = dict(zip(self.inner.names, columns, strict=True))
         if clock is not None and not clock.attribute.categorical:
             kind = self.inner.field(self.order).type
-            cells[self.order] = clock.column(codes[clock.of, :rows], times[:rows], kind)
+            cells[self.order] = clock.column(codes[clock.position, :rows], times[:rows], kind)
         return self._record(number, person, cells)
 
     def _none_before(self, given: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -98,88 +116,144 @@ class SequenceBatches(PeopleBatches):
         for a, (each, of) in self.companions.items():
             if each.kind == "start":
                 known[of] = given[a]
-            else:
+            elif each.kind != "end":
                 known[a] = np.full(rows, each.first)
         return known
 
-    def _following(
+    def _grown(
         self,
         given: dict[int, np.ndarray],
-        before: np.ndarray,
         time: np.ma.MaskedArray,
+        left: np.ndarray,
         rng: np.random.Generator,
-    ) -> tuple[list[np.ndarray], np.ma.MaskedArray | None]:
-        """(int64[row] per attribute, the values of the column that orders rows) of rows that follow those of
-        codes `before: int64[attribute, row]`.
+    ) -> np.ma.MaskedArray:
+        """What the column that orders rows is in rows that follow those where it is `time`: by a gap drawn
+        given what is known of the rows, which is added to that. `left: int64[row]`: how many rows of the same
+        person are to come.
         """
-        rows, clock = before.shape[1], self.clock
-        given |= {a: before[of] for a, (each, of) in self.companions.items() if each.kind == "previous"}
-        if clock is None:
-            return self._rows.codes_given(rows, given, rng), None
-        later, weights = clock.ahead(time, rng)
-        gaps = self._rows.codes_given(rows, given, rng, (clock.at, weights))[clock.at]
+        clock, gap = self.clock, self.at("gap")
+        assert clock is not None
+        numbers, end = given[self.domain.modelled.index(ROWS_OF_PERSON)], given[self.at("end")]
+        later, weights = clock.ahead(time, Journey(numbers, left, end), rng)
+        gaps = self._rows.codes_given(len(left), given, rng, (gap, weights))[gap]
         now = clock.chosen(time, later, gaps)
-        given |= {clock.at: gaps, clock.of: clock.codes(now)}
-        return self._rows.codes_given(rows, given, rng), now
+        given |= {gap: gaps, clock.position: clock.codes(now)}
+        return now
 
 
-class Clock:
-    """How the column that orders rows goes on: `attribute`, at position `of`; its companion at `at`; and
-    `pair: float64[code, gap]`, how often the model has each of them together.
+class Journey(NamedTuple):
+    """Of rows: the code of how many their person has, how many are to come, and the code of the column that
+    orders them in the last of them: int64[row].
     """
 
-    def __init__(
-        self, attribute: Attribute, companion: Companion, pair: np.ndarray, of: int, at: int
-    ) -> None:
-        self.attribute, self.of, self.at = attribute, of, at
-        self.low, self.high = intervals(attribute)
-        self._placed, self._gap = placed(attribute), companion.attribute
-        self._first, self._unknown = companion.first, self._gap.size - 1
-        self.least, self.most = self.low[self._placed].min(), self.high[self._placed].max()
-        width = self.high.astype(np.float64) - self.low + (attribute.type != "number")
-        width[width <= 0] = 1.0
-        shares = pair / np.maximum(pair.sum(axis=0), 1e-300)
-        self._density = shares / width[:, None]
-        """float64[code, gap]: how dense rows lie there, of those of a gap."""
-        self._alone = pair.sum(axis=1) / max(float(pair.sum()), 1e-300) / width
+    numbers: np.ndarray
+    left: np.ndarray
+    end: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """How the column that orders rows, `attribute` at `position` of the model, goes on, by `gap`s.
+
+    `sums: float64[code of how many rows, rows to come, sum]`: how likely so many gaps come to a sum of at
+    most so many steps of `step`. By it a person's rows end where their last one is said to be.
+    """
+
+    attribute: Attribute
+    companion: Companion
+    sums: np.ndarray
+    step: float
+    position: int
+
+    @classmethod
+    def of(
+        cls, attribute: Attribute, companion: Companion, pair: np.ndarray, counts: RowCounts, position: int
+    ) -> Clock:
+        """`pair: float64[code of how many rows, gap]`: how often the model has them together."""
+        gap, span = companion.attribute, span_of(attribute)
+        low, high = (bound.astype(np.float64) for bound in intervals(gap))
+        step = max(span / STEPS, 1.0 if gap.type == "integer" else 1e-300)
+        cells = int(np.ceil(span / step)) + 1
+        begin, end = np.floor(low / step), np.minimum(np.floor(high / step), cells - 1)
+        spread = np.zeros((gap.size, cells))
+        for g in np.flatnonzero(placed(gap) & (low >= 0) & (begin < cells)).tolist():
+            spread[g, int(begin[g]) : int(end[g]) + 1] = 1 / (end[g] - begin[g] + 1)
+        known = pair @ spread
+        known /= np.maximum(known.sum(axis=1, keepdims=True), 1e-300)
+        sums = np.ones((counts.size, len(counts.codes), cells))
+        for code, left in itertools.product(range(counts.size), range(1, len(counts.codes))):
+            sums[code, left] = np.convolve(known[code], sums[code, left - 1])[:cells]
+        return cls(attribute, companion, sums, step, position)
+
+    @cached_property
+    def low(self) -> np.ndarray:
+        """int64 or float64[code]: the least value of each."""
+        return intervals(self.attribute)[0]
+
+    @cached_property
+    def high(self) -> np.ndarray:
+        return intervals(self.attribute)[1]
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """bool[code]: whether it stands for values."""
+        return placed(self.attribute)
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The least and the greatest value."""
+        return self.low[self.known].min(), self.high[self.known].max()
 
     def begun(self, codes: np.ndarray, rng: np.random.Generator) -> np.ma.MaskedArray:
         """A value of each code, int64 or float64[row]; masked where it has none."""
         values = self._within(self.low[codes], self.high[codes], rng.random(len(codes)))
-        return np.ma.MaskedArray(self._stepped(values), mask=~self._placed[codes])
+        return np.ma.MaskedArray(values, mask=~self.known[codes])
 
-    def ahead(self, time: np.ma.MaskedArray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """(the value after each gap, int64 or float64[row, gap]; float64[row, gap]: how dense rows of that
-        gap lie there).
-
-        By Bayes' rule a gap is the likelier the more rows of that gap there are as far on, so values end
-        where they end among the rows of the model, and none is beyond the greatest.
+    def ahead(
+        self, time: np.ma.MaskedArray, journey: Journey, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(the value after each gap, int64 or float64[row, gap]; float64[row, gap]: how likely the rows to
+        come end where the last one is then). Where they cannot, it counts whether they end at all before the
+        greatest value.
         """
-        low, high = intervals(self._gap)
-        known, now = ~np.ma.getmaskarray(time), time.filled(self.least)
-        values = self._within(low[None, :], high[None, :], rng.random(len(now))[:, None])
-        later = now[:, None] + self._stepped(values)
-        possible = now[:, None] + low[None, :] <= self.most
-        later = self._snapped(np.clip(later, now[:, None], self.most))
-        codes = self.codes(np.ma.MaskedArray(later.ravel())).reshape(later.shape)
-        weights = np.where(possible, self._density[codes, np.arange(self._gap.size)], 0.0)
-        weights[:, self._first] = 0.0
-        weights[:, self._unknown] = self._alone[self.codes(np.ma.MaskedArray(now))]
-        weights[~known] = np.arange(self._gap.size) == self._unknown
+        gap, (least, most) = self.companion.attribute, self.ends
+        now = time.filled(least)[:, None]
+        low, high = (now + bound[None, :] for bound in intervals(gap))
+        first, last = self.low[journey.end][:, None], self.high[journey.end][:, None]
+        final = (journey.left == 0)[:, None] & self.known[journey.end][:, None]
+        into = final & (low <= last) & (high >= first)  # the last gap must end within the last code
+        share = (np.minimum(high, last) - np.maximum(low, first) + 1.0) / (high - low + 1.0)
+        begin = np.where(into, np.maximum(low, first), low)
+        end = np.where(into, np.minimum(high, last), np.minimum(high, most))
+        later = self._within(begin, np.maximum(begin, end), rng.random((len(now), 1)))
+        later = self._snapped(np.clip(later, now, most))
+        arrives = self._sums(journey, last - later) - self._sums(journey, first - later - self.step)
+        weights = np.where(into, share, np.where(final, 0.0, np.maximum(arrives, 0.0)))
+        weights = weights + TINY * self._sums(journey, most - later) + TINY**2
+        unknown = gap.size - 1
+        weights *= (low <= most) & (np.arange(gap.size) != self.companion.first)
+        weights[:, unknown] = TINY
+        weights[np.ma.getmaskarray(time)] = np.arange(gap.size) == unknown
         return later, weights
+
+    def _sums(self, journey: Journey, room: np.ndarray) -> np.ndarray:
+        """float64[row, gap]: how likely the gaps to come are no more than the room together."""
+        cells = np.floor(room / self.step).astype(np.int64)
+        inside = np.clip(cells, 0, self.sums.shape[2] - 1)
+        return np.where(cells < 0, 0.0, self.sums[journey.numbers[:, None], journey.left[:, None], inside])
 
     def chosen(self, time: np.ma.MaskedArray, later: np.ndarray, gaps: np.ndarray) -> np.ma.MaskedArray:
         """The value after each row's gap; masked where it is not known."""
         values = later[np.arange(len(gaps)), gaps]
-        values = np.where(gaps == self._first, time.filled(self.least), values)
-        unknown = (gaps == self._unknown) & self.attribute.nullable
+        values = np.where(gaps == self.companion.first, time.filled(0), values)
+        unknown = (gaps == self.companion.attribute.size - 1) & self.attribute.nullable
         return np.ma.MaskedArray(values, mask=np.ma.getmaskarray(time) | unknown)
 
     def codes(self, values: np.ma.MaskedArray) -> np.ndarray:
-        """int64[row]: of values that are `_snapped`."""
-        a, units = self.attribute, values.filled(self.least)
+        """int64[row]: the codes of values that the attribute has."""
+        a, units = self.attribute, values.filled(self.ends[0])
         if a.categorical:
-            order = np.argsort(self.low[self._placed], kind="stable")
+            order = np.argsort(self.low[self.known], kind="stable")
             codes = order[np.clip(np.searchsorted(self.low[order], units), 0, len(order) - 1)]
         else:
             bins = np.clip(np.searchsorted(a.cuts, units, side="right") - 1, 0, len(a.cuts) - 2)
@@ -194,23 +268,19 @@ class Clock:
         return column_of(self.attribute, codes, times.filled(0), np.ma.getmaskarray(times), kind)
 
     def _within(self, low: np.ndarray, high: np.ndarray, luck: np.ndarray) -> np.ndarray:
-        """From `low` to `high`, by `luck` in [0, 1)."""
-        if self.attribute.type == "number":
-            return low + luck * (high - low)
-        return low + (luck * (high - low + 1)).astype(np.int64)
-
-    def _stepped(self, values: np.ndarray) -> np.ndarray:
-        """Multiples of the least step, no greater than the values."""
+        """From `low` to `high`, by `luck` in [0, 1): a multiple of the least step, where it is whole."""
         a = self.attribute
         if a.type == "number":
+            values = low + luck * (high - low)
             return values if a.decimals is None else np.round(values, a.decimals)
-        return values - values % int(least_step(a)) if not a.categorical else values
+        values = low + (luck * (high - low + 1)).astype(np.int64)
+        return values if a.categorical else values - values % int(least_step(a))
 
     def _snapped(self, values: np.ndarray) -> np.ndarray:
         """Values that the attribute has: of listed ones the nearest."""
         if not self.attribute.categorical:
             return values
-        listed = np.sort(self.low[self._placed])
+        listed = np.sort(self.low[self.known])
         above = np.clip(np.searchsorted(listed, values), 1, len(listed) - 1)
         nearer = values - listed[above - 1] <= listed[above] - values
         return np.where(nearer, listed[above - 1], listed[above])

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
-from factored_mwem.domain.companions import FIRST, GAP, PREVIOUS, START
+from factored_mwem.domain.companions import END, FIRST, GAP, PREVIOUS, START
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
@@ -153,11 +153,13 @@ class People(Local):
         if a.name.startswith(PREVIOUS):
             own = codes[a.name.removeprefix(PREVIOUS)].astype(np.uint32)
             return np.where(first, np.uint32(a.size - 1), own[before] if len(own) else own)
-        if a.name.startswith(START):
-            own = codes[a.name.removeprefix(START)].astype(np.uint32)
-            start = np.zeros(int(self._person.max(initial=-1)) + 1, dtype=np.uint32)
-            start[self._person[first]] = own[first]
-            return start[self._person]
+        if a.name.startswith((START, END)):
+            start = a.name.startswith(START)
+            own = codes[a.name.removeprefix(START if start else END)].astype(np.uint32)
+            rows = first if start else ~np.isin(np.arange(len(own)), self._previous)
+            of_person = np.zeros(int(self._person.max(initial=-1)) + 1, dtype=np.uint32)
+            of_person[self._person[rows]] = own[rows]
+            return of_person[self._person]
         of = domain[a.name.removeprefix(GAP)]
         units = self._units(of, codes[of.name])
         grown = np.ma.where(first, FIRST, np.ma.maximum(units - units[before], 0)) if len(units) else units
