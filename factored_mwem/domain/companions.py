@@ -21,7 +21,9 @@ PREVIOUS, GAP, START, END = "previous ", "gap of ", "first ", "last "
 FIRST = -1
 """What a companion says in the first row of a person."""
 SINGLE_GAPS, MOST_GAPS = 4, 24
-"""Gaps of 0, 1, ... up to so many have bins of their own; beyond, about so many bins, each wider by a ratio."""
+"""Gaps of 0, 1, ... up to so many have bins of their own; of more there are about so many, each wider by a
+ratio.
+"""
 NARROWEST = 1.5
 
 

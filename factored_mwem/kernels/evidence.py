@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import F8, F8x2, I8, I8x2, entry, part
+from factored_mwem.kernels import F8, I8, F8x2, I8x2, entry, part
 
 TABLE, FREE, COUNT, PARENT, SEPARATOR, UP, DOWN, ACTIVE, ORDER, FIRST = range(10)
-"""Columns of `EvidenceTree.cliques`: where its cells begin; where its free cells begin, and how many they are;
-its parent; where its separator begins; its map to that, and its parent's; whether something is given in its
-subtree; where its cells of weight begin in `order`, and the ends of its groups in `first`.
+"""Columns of `EvidenceTree.cliques`: where its cells begin; where its free cells begin, and how many there
+are; its parent; where its separator begins; its map to that, and its parent's; whether something is given in
+its subtree; where its cells of weight begin in `order`, and the ends of its groups in `first`.
 """
 
 

@@ -177,9 +177,7 @@ def measure_companions(session: Session, plan: Plan, amount: Fraction) -> list[M
     """
     shares = initial_shares([each.attribute.size for each in plan.companions])
     begin, cost = len(plan.modelled) - len(shares), amount * COMPANION_SHARE
-    return [
-        session.measure(session.rows, (begin + i,), cost=cost * share) for i, share in enumerate(shares)
-    ]
+    return [session.measure(session.rows, (begin + i,), cost=cost * share) for i, share in enumerate(shares)]
 
 
 def measure_groups(

@@ -48,8 +48,8 @@ class EvidenceDrawing:
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None = None,
     ) -> list[np.ndarray]:
-        """int64[row] per attribute: rows drawn independently of each other, given the codes `given: int64[row]`
-        of some attributes. `weights`: an attribute, and how much more each of its codes weighs in each row,
+        """int64[row] per attribute: rows drawn independently of each other, given the codes of some attributes,
+        `given: int64[row]`. `weights`: an attribute, and how much more each of its codes weighs in each row,
         float64[row, code].
 
         Where what is given of a component has probability zero in the model, it is dropped: the rest of that
@@ -60,7 +60,7 @@ class EvidenceDrawing:
             own = {a: given[a] for a in tree.attributes if a in given}
             soft = weights if weights is not None and weights[0] in tree.attributes else None
             for a, drawn in tree.drawn(rows, own, rng, soft).items():
-                codes[a] = given[a] if a in given else drawn
+                codes[a] = given.get(a, drawn)
         return codes
 
 
@@ -99,7 +99,10 @@ class _Tree:
             NO_MAP,
             np.concatenate(maps),
             np.concatenate([part.table(k) for k in range(len(cliques))]),
-            *map(np.concatenate, (inverse, orders, ends, firsts)),
+            np.concatenate(inverse),
+            np.concatenate(orders),
+            np.concatenate(ends),
+            np.concatenate(firsts),
             NO_MAP,
             NO_MAP,
         )
@@ -124,7 +127,10 @@ class _Tree:
         home, place, weight = -1, NO_MAP, NO_WEIGHTS
         if weights is not None:
             home, axis = self._homes[weights[0]]
-            place, weight = np.arange(self._cells(home)) // axis.stride % axis.size, np.ascontiguousarray(weights[1])
+            place, weight = (
+                np.arange(self._cells(home)) // axis.stride % axis.size,
+                np.ascontiguousarray(weights[1]),
+            )
         if draw_given(tree, base, home, place, weight, luck, cells):
             lost = np.flatnonzero(cells[:, 0] < 0)
             free, none = self._pattern(frozenset(), None), np.zeros((len(lost), base.shape[1]), np.int64)

@@ -132,9 +132,7 @@ class PeopleBatches(Batches):
                 columns.append(cells[name].take(first) if name in self.people.constant else cells[name])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _drawn_people(
-        self, rows: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    def _drawn_people(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, dict[int, np.ndarray]]:
         """(how many rows each person has: int64[person]; the codes of what is given of them: int64[person]),
         no more people than have so many `rows` together.
         """

@@ -1,8 +1,11 @@
-"""Sequences: people whose rows come in order, each row given the one before it. Free, for the model is public.
+"""Sequences: people whose rows come in order, each given the one before it. Free, for the model is public.
 
-A person is drawn first: how many rows, and what is the same in all of them. The first row is drawn given that
-and that none is before it; each other row given the codes of the row before, after how much the column that
-orders rows grows. So that column never falls.
+A person is drawn first: how many rows, what is the same in all of them, and where the column that orders them
+begins and ends. The first row is drawn given that; each other row given the codes of the row before, after
+how much the column that orders rows has grown. So that column never falls.
+
+Errors of single rows would add up along a person's: rows are drawn on trial, and the model that draws them is
+reweighted by how far their columns are from those of the model of rows.
 """
 
 from __future__ import annotations
@@ -21,11 +24,15 @@ from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.evidence import EvidenceDrawing
+from factored_mwem.model.reweighted import reweighted
 from factored_mwem.pipeline.people import PeopleBatches, RowCounts
 from factored_mwem.tables.codes.decode import column_of
 from factored_mwem.tables.codes.derive import decode_table
 
-
+TRIAL, TRIALS, TRIAL_ROWS = 2**31, 2, 20_000
+"""Number of the batch that is drawn on trial, no other's; how often, and of how many rows at most."""
+FEW, MOST_FACTOR = 20.0, 4.0
+"""Rows on trial that are too few to tell much, and the most that a factor is."""
 TINY = 1e-9
 """Weight of a gap after which rows cannot end where they should."""
 STEPS = 256
@@ -45,6 +52,29 @@ class SequenceBatches(PeopleBatches):
     def _lay_out(self) -> None:
         object.__setattr__(self, "_rows", EvidenceDrawing(self.of_people))
         object.__setattr__(self, "_whole", Drawing(self.of_people))
+        if not self.rows:
+            return
+        model, rng = self.of_people, self.generator(TRIAL)
+        for _ in range(TRIALS):
+            codes = self._in_order(min(self.rows, TRIAL_ROWS), rng)[1]
+            for a in self._varying:
+                model = reweighted(model, a, self._factors(a, codes[a]))
+            object.__setattr__(self, "_rows", EvidenceDrawing(model))
+
+    @property
+    def _varying(self) -> list[int]:
+        """The columns that are drawn anew in each row, but for what puts rows in order."""
+        clocked = None if self.clock is None else self.clock.position
+        return sorted({of for each, of in self.companions.values() if each.kind == "previous"} - {clocked})
+
+    def _factors(self, a: int, codes: np.ndarray) -> np.ndarray:
+        """float64[code]: how many more rows of each code of an attribute there should be than on trial, where
+        each row was drawn given the one before: errors add up along a person's rows.
+        """
+        wanted = self.model.marginal((a,)) / self.model.total
+        had = np.bincount(codes, minlength=len(wanted)) / len(codes)
+        little = FEW / len(codes)
+        return np.clip((wanted + little) / (had + little), 1 / MOST_FACTOR, MOST_FACTOR)
 
     def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
         codes = self._whole.codes(many, rng)
@@ -65,14 +95,15 @@ class SequenceBatches(PeopleBatches):
     @cached_property
     def clock(self) -> Clock | None:
         """How the column that orders rows goes on; None where it has no units."""
-        gap = next(((each, at) for at, (each, _) in self.companions.items() if each.kind == "gap"), None)
+        gap = next((each for each, _ in self.companions.values() if each.kind == "gap"), None)
         if gap is None:
             return None
         names = self.domain.modelled.names
-        pair = (names.index(ROWS_OF_PERSON), gap[1])
-        shape = [self.of_people.levels.shape[a] for a in sorted(pair)]
-        table = self.of_people.marginal(tuple(sorted(pair))).reshape(shape)
-        return Clock.of(self.own[gap[0].of], gap[0], table if pair[0] < pair[1] else table.T, self.counts, names.index(gap[0].of))
+        numbers, at = names.index(ROWS_OF_PERSON), self.at("gap")
+        view = (min(numbers, at), max(numbers, at))
+        pair = self.of_people.marginal(view).reshape([self.of_people.levels.shape[a] for a in view])
+        pair = pair if numbers < at else pair.T
+        return Clock.of(self.own[gap.of], gap, pair, self.counts, names.index(gap.of))
 
     def at(self, kind: Kind) -> int:
         """The position of the companion of this kind of the column that orders rows."""
@@ -80,6 +111,21 @@ class SequenceBatches(PeopleBatches):
 
     def batch(self, number: int) -> pa.RecordBatch:
         rng, rows, clock = self.generator(number), self.length(number), self.clock
+        person, codes, times = self._in_order(rows, rng)
+        columns = decode_table(self.own, list(codes), self.inner, rng)
+        cells = dict(zip(self.inner.names, columns, strict=True))
+        if clock is not None and not clock.attribute.categorical:
+            kind = self.inner.field(self.order).type
+            cells[self.order] = clock.column(codes[clock.position], times, kind)
+        return self._record(number, person, cells)
+
+    def _in_order(
+        self, rows: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ma.MaskedArray]:
+        """(the person of each row, rising: int64[row]; int64[attribute, row]; the values of the column that
+        orders rows, where it has units).
+        """
+        clock = self.clock
         each, people = self._drawn_people(rows, rng)
         begin, every = np.cumsum(each) - each, int(each.sum())
         codes = np.zeros((len(self.own.modelled), every), dtype=np.int64)
@@ -102,12 +148,7 @@ class SequenceBatches(PeopleBatches):
             if clock is not None:
                 times[at] = clock.begun(codes[clock.position, at], rng) if now is None else now
         person = np.repeat(np.arange(len(each)), each)[:rows]
-        columns = decode_table(self.own, codes[:, :rows], self.inner, rng)
-        cells = dict(zip(self.inner.names, columns, strict=True))
-        if clock is not None and not clock.attribute.categorical:
-            kind = self.inner.field(self.order).type
-            cells[self.order] = clock.column(codes[clock.position, :rows], times[:rows], kind)
-        return self._record(number, person, cells)
+        return person, codes[:, :rows], times[:rows]
 
     def _none_before(self, given: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
         """What is known of first rows, int64[row], beside what is given of their people."""

@@ -102,8 +102,9 @@ class Request(PrivateTable):
         if policy.order_by is not None:
             from factored_mwem.tables.inputs.people import RowOrder
 
-            known = self.declared is not None and policy.order_by in self.declared
-            order = RowOrder(policy.order_by, self.declared[policy.order_by] if known else None)
+            declared = self.declared
+            known = declared is not None and policy.order_by in declared
+            order = RowOrder(policy.order_by, declared[policy.order_by] if declared and known else None)
         most = most or policy.contributions
         return People.of(self.private, by, most, policy.unit.row_weight, self.nobody, order)
 

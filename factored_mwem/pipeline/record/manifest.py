@@ -119,7 +119,8 @@ class PeopleFacts(Part):
     """Of a release in which each person weighs one: noise and sensitivities are in grains, `grains` a person.
     `column` names the person in the rows, in values of `type` that are made up. `estimated`: about how many
     people there are. `constant`: columns that are the same in all rows of a person. `order_by`: the column
-    that puts rows of a person in order; `companions`: the attributes of the model that tell of the row before.
+    that puts rows of a person in order; `companions`: attributes of the model that tell of a person's other
+    rows.
     """
 
     column: str

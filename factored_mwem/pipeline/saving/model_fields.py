@@ -20,6 +20,7 @@ import pyarrow as pa
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import FINER, MOST_ROWS, Neighbours
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.domain.companions import companions_of
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError, must
@@ -28,7 +29,7 @@ from factored_mwem.mechanisms.registry import ENGINES
 from factored_mwem.mechanisms.sweep import MAX_CORRECTED
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.record.manifest import Manifest, PeopleFacts
 from factored_mwem.privacy.residuals import Residuals, over_subsets
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.tables.codes.codec import check_type
@@ -283,4 +284,15 @@ def _sound_people(domain: Domain, manifest: Manifest) -> bool:
         and manifest.policy.get("privacy_id") == people.column
         and people.column not in domain
         and {*people.constant} <= {*domain.names} - {ROWS_OF_PERSON}
+        and _sound_order(domain, people)
     )
+
+
+def _sound_order(domain: Domain, people: PeopleFacts) -> bool:
+    """Whether the last attributes are the companions of the others, by the column that orders rows."""
+    if people.order_by is None:
+        return not people.companions
+    own = domain.project([name for name in domain.names if name not in people.companions])
+    companions = companions_of(own, people.order_by, people.constant)
+    attributes = [*own, *(each.attribute for each in companions)]
+    return people.order_by in own and domain == Domain(attributes, dialect=domain.dialect)

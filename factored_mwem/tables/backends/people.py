@@ -145,9 +145,8 @@ class People(Local):
             parts.append((self._weight(number), codes))
         return WeightedCodes(parts, whole.sizes)
 
-
     def _companion(self, a: Attribute, domain: Domain, codes: Mapping[str, np.ndarray]) -> np.ndarray:
-        """uint32[row]: of the column that it follows, the code of the row before, or how much it has grown."""
+        """uint32[row]: of its column the code in the row before, the first or the last, or the growth."""
         assert self._previous is not None, "rows without an order have none before them"
         first, before = self._previous < 0, np.maximum(self._previous, 0)
         if a.name.startswith(PREVIOUS):
@@ -161,19 +160,23 @@ class People(Local):
             of_person[self._person[rows]] = own[rows]
             return of_person[self._person]
         of = domain[a.name.removeprefix(GAP)]
-        units = self._units(of, codes[of.name])
-        grown = np.ma.where(first, FIRST, np.ma.maximum(units - units[before], 0)) if len(units) else units
-        return encode(a, pa.array(grown.filled(0), mask=np.ma.getmaskarray(grown))).astype(np.uint32)
+        units, unknown = self._units(of, codes[of.name])
+        grown = np.where(first, FIRST, np.maximum(units - units[before], 0)) if len(units) else units
+        unknown = ~first & (unknown | unknown[before]) if len(units) else unknown
+        return encode(a, pa.array(grown, mask=unknown)).astype(np.uint32)
 
-    def _units(self, of: Attribute, codes: np.ndarray) -> np.ma.MaskedArray:
-        """The values of a column of numbers or moments, within its bounds; masked where it has none."""
+    def _units(self, of: Attribute, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(int64 or float64[row]: values of a column of numbers or moments, within its bounds; bool[row]:
+        where it has none).
+        """
+        low, high = intervals(of)
         if of.categorical:
-            return np.ma.MaskedArray(intervals(of)[0][codes], mask=~placed(of)[codes])
-        columns = (plain(batch.column(0)) for batch in self.table.batches([of.name]))
-        read = [read_units(of, column) for column in columns]
-        units = np.ma.concatenate([np.ma.MaskedArray(np.zeros(0, dtype=of.cuts.dtype)), *read])
-        low, high = (bound[placed(of)] for bound in intervals(of))
-        return np.ma.MaskedArray(np.ma.clip(units, low.min(), high.max()), np.ma.getmaskarray(units))
+            return low[codes], ~placed(of)[codes]
+        read = [read_units(of, plain(batch.column(0))) for batch in self.table.batches([of.name])]
+        units = np.concatenate([np.zeros(0, dtype=of.cuts.dtype), *(each.filled(0) for each in read)])
+        unknown = np.concatenate([np.zeros(0, dtype=bool), *map(np.ma.getmaskarray, read)])
+        least, most = low[placed(of)].min(), high[placed(of)].max()
+        return np.clip(units, least, most), unknown
 
 
 class WeightedCodes(Private):

@@ -74,9 +74,7 @@ def rows_of_people(
             cells = [rows if name == ROWS_OF_PERSON else kept.column(name) for name in columns]
             yield pa.RecordBatch.from_arrays(cells, names=list(columns))
 
-    return replace(shown, read=read), RowsOfPeople(
-        person[used].astype(np.int32), number[used], previous
-    )
+    return replace(shown, read=read), RowsOfPeople(person[used].astype(np.int32), number[used], previous)
 
 
 def _order_keys(table: Table, order: RowOrder) -> np.ndarray:
