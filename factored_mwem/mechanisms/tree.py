@@ -93,7 +93,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             _top_up(session, estimate, candidates)
     estimate.finish()
     measured = [*estimate.measurements, *estimate.beyond]
-    notes = (*hierarchy_notes(candidates, groups), *isolated_notes(candidates, estimate.forest))
+    notes = (*hierarchy_notes(candidates, groups), *isolated_notes(plan, estimate.forest))
     return Fitted(estimate.forest, measured, completed, total, notes=notes)
 
 
@@ -204,10 +204,11 @@ def hierarchy_notes(candidates: Candidates, groups: dict[int, Hierarchy]) -> tup
     )
 
 
-def isolated_notes(candidates: Candidates, forest: Forest) -> tuple[str, ...]:
+def isolated_notes(plan: Plan, forest: Forest) -> tuple[str, ...]:
     """A line that names the columns that no other was found to go with, where pairs were asked for."""
-    names = [repr(candidates.domain.names[a]) for a in isolated(forest)]
-    if not names or candidates.orders.max() < 2:
+    own = len(plan.modelled) - len(plan.companions)
+    names = [repr(plan.modelled.names[a]) for a in isolated(forest) if a < own]
+    if not names or plan.candidates.orders.max() < 2:
         return ()
     return (f"no other column was found to go with {', '.join(names)}: drawn on their own",)
 

@@ -133,10 +133,13 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
     held = all(len(m.positions) <= MAX_CORRECTED or model.holds(m.positions) for m in measurements)
     must(held, "a measurement that lies in no tree, of more attributes than a sweep has")
     model.correct(measurements)
+    manifest = sound_manifest(whole, header["manifest"])
+    no_columns = manifest.people.companions if manifest.people is not None else ()
+    own = whole.project([name for name in whole.names if name not in no_columns])
     return kind(
         domain=whole,
         model=model,
-        schema=_schema(whole, read("schema", np.uint8)),
+        schema=_schema(own, read("schema", np.uint8)),
         measurements=measurements,
         residuals=[
             _residuals(
@@ -144,7 +147,7 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
             )
             for i, r in enumerate(header["residuals"])
         ],
-        manifest=sound_manifest(whole, header["manifest"]),
+        manifest=manifest,
         rows=rows,
         seed=seed,
     )
@@ -293,6 +296,7 @@ def _sound_order(domain: Domain, people: PeopleFacts) -> bool:
     if people.order_by is None:
         return not people.companions
     own = domain.project([name for name in domain.names if name not in people.companions])
-    companions = companions_of(own, people.order_by, people.constant)
-    attributes = [*own, *(each.attribute for each in companions)]
-    return people.order_by in own and domain == Domain(attributes, dialect=domain.dialect)
+    expected = [each.attribute for each in companions_of(own, people.order_by, people.constant)]
+    names = [a.name for a in expected]
+    sound = people.order_by in own and names == [*people.companions] == [*domain.names[len(own) :]]
+    return sound and domain.to_dict() == Domain([*own, *expected], dialect=domain.dialect).to_dict()
