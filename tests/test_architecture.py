@@ -346,8 +346,8 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 
 NUMPYS = (
-    "model.drawing", "model.sampling", "model.refinement", "pipeline.people", "tables.codes.decode",
-    "tables.codes.derive",
+    "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.people",
+    "pipeline.sequences", "tables.codes.decode", "tables.codes.derive",
 )  # fmt: skip
 """Where one that was made elsewhere is used."""
 

@@ -48,9 +48,9 @@ class EvidenceDrawing:
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None = None,
     ) -> list[np.ndarray]:
-        """int64[row] per attribute: rows drawn independently of each other, given the codes of some attributes,
-        `given: int64[row]`. `weights`: an attribute, and how much more each of its codes weighs in each row,
-        float64[row, code].
+        """int64[row] per attribute: rows drawn independently of each other, given the codes `given:
+        int64[row]` of some attributes. `weights`: an attribute, and how much more each of its codes weighs in
+        each row, float64[row, code].
 
         Where what is given of a component has probability zero in the model, it is dropped: the rest of that
         component is drawn as if nothing of it were given.
