@@ -364,8 +364,16 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 
 NUMPYS = (
+<<<<<<< HEAD
     "model.drawing", "model.sampling", "model.refinement", "pipeline.people", "tables.codes.decode",
     "tables.codes.derive", "tables.codes.tie",
+||||||| 283e056
+    "model.drawing", "model.sampling", "model.refinement", "pipeline.people", "tables.codes.decode",
+    "tables.codes.derive",
+=======
+    "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.people",
+    "pipeline.sequences", "tables.codes.decode", "tables.codes.derive",
+>>>>>>> a3956daf47f0e838d7bcb4ad2633d340c7d68e3b
 )  # fmt: skip
 """Where one that was made elsewhere is used."""
 

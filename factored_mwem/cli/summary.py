@@ -47,9 +47,8 @@ def summary(done: Done) -> list[str]:
     manifest = done.manifest
     assert manifest.output is not None  # as of every manifest that was written
     again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
-    size = (
-        f"{manifest.output.rows:,} synthetic rows of {counted_in_words(len(manifest.attributes), 'column')}"
-    )
+    columns = len(manifest.attributes) - (len(manifest.people.companions) if manifest.people else 0)
+    size = f"{manifest.output.rows:,} synthetic rows of {counted_in_words(columns, 'column')}"
     if manifest.people is not None:  # one attribute is no column of the rows, and the id is no attribute
         size += (
             f", of about {manifest.people.estimated:,} made-up people in {piece(manifest.people.column)!r}"
@@ -152,6 +151,7 @@ def _noise_of_columns(manifest: Manifest) -> dict[str, float]:
     """
     size = math.sqrt(2 / math.pi) if manifest.guarantee.composition == "zcdp" else 1.0
     names, rows = {a.name for a in manifest.attributes}, max(manifest.counted, 1)
+    names -= {*manifest.people.companions} if manifest.people is not None else set()
     noise: dict[str, float] = {}
     for m in manifest.measurements:
         if len(m.attributes) == 1 and m.attributes[0] in names:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from factored_mwem.accounting.unit import CLASSES, SINGLE_SIZES
 from factored_mwem.domain.attribute import OTHER, ROWS_OF_PERSON, Attribute
+from factored_mwem.domain.companions import Companion, companions_of, names_for
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.mechanisms.limits import (
@@ -141,6 +142,25 @@ class Scope:
         for name in self.policy.person_columns or ():
             if name not in known or name == ROWS_OF_PERSON:
                 raise InputError(f"--person-columns {name!r}: there is no such column among those released")
+        if self.policy.order_by is not None:
+            self._check_order(known)
+
+    def _check_order(self, known: Sequence[str]) -> None:
+        """Whether the column that puts rows in order does so, by public facts."""
+        name, domain = self.policy.order_by, self.domain
+        assert name is not None
+        if name not in known or name == ROWS_OF_PERSON:
+            raise InputError(f"--order-by {name!r}: there is no such column among those released")
+        if domain is not None and domain.rules:
+            raise InputError("--order-by: what follows what keeps no rules; drop one")
+        text = name in self.visible.folder_columns or self.visible.text
+        declared = domain[name].type if domain is not None and name in domain else None
+        kind = declared or (None if text else kind_of(self.visible.schema.field(name)))
+        if kind in ("string", "boolean"):
+            what = "puts no row before another: name a date, a time or a number"
+            raise InputError(f"--order-by {name!r} is a column of type {kind}, which {what}")
+        for taken in names_for(known).intersection(known):
+            raise InputError(f"the table has a column {taken!r}, which --order-by adds; rename it")
 
     def _check_learnable(self) -> None:
         """What can be refused before a domain is learnt: as if each column had a single code."""
@@ -170,7 +190,7 @@ class PersonFacts(NamedTuple):
     """
 
     most_rows: int
-    constant: Sequence[str]
+    constant: Sequence[str] = ()
     beyond: float | None = None
 
 
@@ -190,18 +210,30 @@ class Plan:
     queries: Queries | None = None
     learning: Learning | None = None
     people: PersonFacts | None = None
+    companions: Sequence[Companion] = ()
 
     @classmethod
-    def of(cls, scope: Scope, domain: Domain, learning: Learning | None = None) -> Plan:
+    def of(
+        cls,
+        scope: Scope,
+        domain: Domain,
+        learning: Learning | None = None,
+        people: PersonFacts | None = None,
+    ) -> Plan:
         """The plan for a declared or learnt domain. Raises InputError, ResourceError if it does not fit."""
         request, policy = scope.asked, scope.policy
         columns = scope.columns if learning is None else domain.names
         domain, schema = fit_columns(domain, scope.visible, columns)
         check_types(domain, schema)
         scope.visible.check_domain(domain.modelled)
+        companions: Sequence[Companion] = ()
+        if policy.order_by is not None:
+            companions = companions_of(domain, policy.order_by, people.constant if people else ())
+            attributes = [*domain, *(each.attribute for each in companions)]
+            domain = Domain(attributes, dialect=domain.dialect)
         if domain.zeros and policy.engine == "mwem":
             raise InputError("engine='mwem' cannot keep rules that rule out combinations; leave it at 'tree'")
-        candidates, left_out, limits = fitting(request.workload, domain, policy, scope.machine)
+        candidates, left_out, limits = fitting(request.workload, domain, policy, scope.machine, companions)
         if domain.zeros and limits is not None:
             check_rules(domain, candidates, limits.cells)
         queries = None
@@ -209,7 +241,8 @@ class Plan:
             from factored_mwem.mechanisms.queries import Queries
 
             queries = Queries.of(request.workload, candidates)
-        plan = cls(request, domain, schema, candidates, left_out, limits, queries, learning)
+        known = (candidates, left_out, limits, queries, learning, people, companions)
+        plan = cls(request, domain, schema, *known)
         if policy.certificate is not None:
             plan._check_certificate()
         return plan
@@ -243,6 +276,12 @@ class Plan:
         return self.domain.modelled
 
     @property
+    def follows(self) -> dict[int, int]:
+        """By the position of a companion that holds codes of a column, the column's."""
+        names = self.modelled.names
+        return {names.index(c.attribute.name): names.index(c.of) for c in self.companions if c.kind != "gap"}
+
+    @property
     def learnt(self) -> bool:
         return self.request.declared is None
 
@@ -263,12 +302,16 @@ def rows_of_person(most: int) -> Attribute:
 
 
 def fitting(
-    workload: Workload, domain: Domain, policy: Policy, machine: Machine
+    workload: Workload,
+    domain: Domain,
+    policy: Policy,
+    machine: Machine,
+    companions: Sequence[Companion] = (),
 ) -> tuple[Candidates, int, RunLimits | None]:
     """(the candidates that fit the cell cap, how many do not, the limits of the trees); raises ResourceError
     if they need more memory than the machine has to give.
     """
-    candidates = workload.candidates(domain)
+    candidates = workload.candidates(domain, companions)
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
         return candidates, 0, limits_of(candidates, policy, machine)
     domain = domain.modelled

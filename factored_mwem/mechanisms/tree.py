@@ -4,8 +4,9 @@ trees; where the whole domain is small, residuals at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from factored_mwem.mechanisms.residuals import fit_at_once
 from factored_mwem.mechanisms.result import Fitted, Total, first_total
 from factored_mwem.mechanisms.rounds import Progress, Report, Round, Schedule, rounds
 from factored_mwem.mechanisms.rules import offered, rule_classes
-from factored_mwem.mechanisms.shares import level_shares, signal, single_shares
+from factored_mwem.mechanisms.shares import initial_shares, level_shares, signal, single_shares
 from factored_mwem.mechanisms.sweep import choose_sweep, measure_sweep
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.estimation import Estimate
@@ -33,6 +34,8 @@ from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.request.policy import TUNED, Policy
 from factored_mwem.workload.candidates import Candidates
 
+COMPANION_SHARE = Fraction(1, 8)
+"""Of what one-way marginals get, for those of companions beside it."""
 MAX_VIEWS = 400_000
 """Most combinations of marginals and levels: beyond, attributes keep fewer levels."""
 
@@ -49,11 +52,13 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     amount = session.left * course.first_share
     singles: Sequence[Measurement] = plan.measured
     if not singles:
-        singles = measure_singles(session, candidates, amount, groups)
+        singles = measure_singles(session, candidates, amount, groups, len(plan.companions))
         if not total.known:
             total = Total.estimated([*total.measured, *singles])
+    if plan.companions:
+        singles = [*singles, *measure_companions(session, plan, amount)]
     classes = rule_classes(candidates, plan.domain.zeros)
-    levels = find_levels(candidates, singles, groups, classes)
+    levels = find_levels(candidates, singles, groups, classes, plan.follows)
     above = measure_groups(session, candidates, levels, amount, groups)
     if not total.known and above:  # few groups add up to the number of rows with less noise than many values
         total = Total.estimated([*total.measured, *above])
@@ -88,7 +93,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             _top_up(session, estimate, candidates)
     estimate.finish()
     measured = [*estimate.measurements, *estimate.beyond]
-    notes = (*hierarchy_notes(candidates, groups), *isolated_notes(candidates, estimate.forest))
+    notes = (*hierarchy_notes(candidates, groups), *isolated_notes(plan, estimate.forest))
     return Fitted(estimate.forest, measured, completed, total, notes=notes)
 
 
@@ -150,11 +155,29 @@ def hierarchies(candidates: Candidates, composition: Composition) -> dict[int, H
 
 
 def measure_singles(
-    session: Session, candidates: Candidates, amount: Fraction, groups: dict[int, Hierarchy]
+    session: Session,
+    candidates: Candidates,
+    amount: Fraction,
+    groups: dict[int, Hierarchy],
+    companions: int = 0,
 ) -> list[Measurement]:
-    """Noisy one-way marginals, in order. Cost: `amount`, less what levels above them in hierarchies get."""
-    shares = level_shares(candidates, groups)
-    return [session.measure(session.rows, (a,), cost=amount * share) for a, share in enumerate(shares)]
+    """Noisy one-way marginals, in order, but for so many companions, which come last. Cost: `amount`, less
+    what levels above them in hierarchies get.
+    """
+    own = len(candidates.domain) - companions
+    shares, whole = level_shares(candidates, groups)[:own], sum(single_shares(candidates)[:own])
+    return [
+        session.measure(session.rows, (a,), cost=amount * share / whole) for a, share in enumerate(shares)
+    ]
+
+
+def measure_companions(session: Session, plan: Plan, amount: Fraction) -> list[Measurement]:
+    """Noisy one-way marginals of the companions: little tells them, for each is nearly that of its column.
+    Cost: COMPANION_SHARE of `amount`.
+    """
+    shares = initial_shares([each.attribute.size for each in plan.companions])
+    begin, cost = len(plan.modelled) - len(shares), amount * COMPANION_SHARE
+    return [session.measure(session.rows, (begin + i,), cost=cost * share) for i, share in enumerate(shares)]
 
 
 def measure_groups(
@@ -181,10 +204,11 @@ def hierarchy_notes(candidates: Candidates, groups: dict[int, Hierarchy]) -> tup
     )
 
 
-def isolated_notes(candidates: Candidates, forest: Forest) -> tuple[str, ...]:
+def isolated_notes(plan: Plan, forest: Forest) -> tuple[str, ...]:
     """A line that names the columns that no other was found to go with, where pairs were asked for."""
-    names = [repr(candidates.domain.names[a]) for a in isolated(forest)]
-    if not names or candidates.orders.max() < 2:
+    own = len(plan.modelled) - len(plan.companions)
+    names = [repr(plan.modelled.names[a]) for a in isolated(forest) if a < own]
+    if not names or plan.candidates.orders.max() < 2:
         return ()
     return (f"no other column was found to go with {', '.join(names)}: drawn on their own",)
 
@@ -203,8 +227,11 @@ def find_levels(
     singles: Sequence[Measurement],
     groups: dict[int, Hierarchy],
     classes: Sequence[np.ndarray | None],
+    follows: Mapping[int, int] = MappingProxyType({}),
 ) -> Levels:
-    """Coarser levels, free: a hierarchy, else found in noisy one-way marginals within rules' `classes`."""
+    """Coarser levels, free: a hierarchy, else found in noisy one-way marginals within rules' `classes`; of a
+    companion those of the column that it `follows`, with a group for what has none before it.
+    """
     domain = candidates.domain
     found = [
         list(groups[i].groups)
@@ -212,6 +239,9 @@ def find_levels(
         else coarsen(m.noisy, m.stddev, ordered=a.ordered, groups=TUNED.groups, rare=TUNED.rare)
         for i, (a, m) in enumerate(zip(domain, singles, strict=True))
     ]
+    for companion, a in follows.items():
+        more = domain.shape[companion] - domain.shape[a]
+        found[companion] = [np.append(group, [group.max() + 1] * more) for group in found[a]]
     return Levels.of(domain.shape, refined(found, classes))
 
 

@@ -9,7 +9,7 @@ are refined towards; beyond what is given, rows of a person go together no more 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,29 +103,44 @@ class PeopleBatches(Batches):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        given = ConditionalDrawing(self.of_people, self.of_a_person, MAX_CELLS)
+        object.__setattr__(self, "_given", given)
+
+    @property
+    def of_a_person(self) -> list[int]:
+        """The attributes that are the same in all rows of a person."""
         names = self.domain.modelled.names
-        given = [names.index(n) for n in (ROWS_OF_PERSON, *self.people.constant) if n in names]
-        object.__setattr__(self, "_given", ConditionalDrawing(self.of_people, given, MAX_CELLS))
+        return [names.index(n) for n in (ROWS_OF_PERSON, *self.people.constant) if n in names]
 
     def batch(self, number: int) -> pa.RecordBatch:
         rng, rows = self.generator(number), self.length(number)
-        return self._batch(number, *self._persons(rows, rng), rng)
+        each, people = self._drawn_people(rows, rng)
+        return self._rows_of(number, each, people, rng).slice(0, rows)
 
     def whole(self, people: int) -> Iterator[pa.RecordBatch]:
         """All rows of so many people, in batches of whole ones; `rows` is about how many rows that are."""
-        each = max(int(self.size / self.mean_rows), 1)
-        for number in range(math.ceil(people / each)):
-            rng, some = self.generator(number), min(each, people - number * each)
-            drawn = self._given.given(some, rng)
-            numbers = self.counts.drawn(drawn[self.domain.modelled.index(ROWS_OF_PERSON)], rng)
-            person = np.repeat(np.arange(some), numbers)
-            yield self._batch(number, person, {a: codes[person] for a, codes in drawn.items()}, rng)
+        most = max(int(self.size / self.mean_rows), 1)
+        for number in range(math.ceil(people / most)):
+            rng = self.generator(number)
+            drawn = self._people(min(most, people - number * most), rng)
+            each = self.counts.drawn(drawn[self.domain.modelled.index(ROWS_OF_PERSON)], rng)
+            yield self._rows_of(number, each, drawn, rng)
 
-    def _batch(
-        self, number: int, person: np.ndarray, given: dict[int, np.ndarray], rng: np.random.Generator
+    def _rows_of(
+        self, number: int, each: np.ndarray, people: Mapping[int, np.ndarray], rng: np.random.Generator
     ) -> pa.RecordBatch:
+        """The rows of people who have `each: int64[person]` of them, given codes of theirs, int64[person]."""
+        person = np.repeat(np.arange(len(each)), each)
+        given = {a: codes[person] for a, codes in people.items()}
         codes = self.refined(self._given.codes_given(given, rng), rng, self._given.attributes)
         cells = dict(zip(self.inner.names, decode_table(self.domain, codes, self.inner, rng), strict=True))
+        return self._record(number, person, cells)
+
+    def _record(self, number: int, person: np.ndarray, cells: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """The rows of a batch, those of a person one after the other: `person: int64[row]`, rising."""
         first = pa.array(np.searchsorted(person, person))
         columns = []
         for name in self.schema.names:
@@ -135,20 +150,25 @@ class PeopleBatches(Batches):
                 columns.append(cells[name].take(first) if name in self.people.constant else cells[name])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _persons(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-        """(the person of each row: int64[row], from 0 on; the codes of what is given of them: int64[row])."""
+    def _drawn_people(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+        """(how many rows each person has: int64[person]; the codes of what is given of them: int64[person]),
+        of people who have so many `rows` together, or as few more as can be.
+        """
         at, many = self.domain.modelled.index(ROWS_OF_PERSON), math.ceil(1.1 * rows / self.mean_rows) + 16
-        drawn = self._given.given(many, rng)
+        drawn, tries = self._people(many, rng), 0
         each = self.counts.drawn(drawn[at], rng)
-        tries = 0
         while (who := fitting(each, rows)) is None and tries < TRIES:
             tries += each.sum() >= rows  # a model may have few people with many rows, or with few
-            more = self._given.given(many, rng)
+            more = self._people(many, rng)
             drawn = {a: np.concatenate([codes, more[a]]) for a, codes in drawn.items()}
             each = np.concatenate([each, self.counts.drawn(more[at], rng)])
-        who = np.arange(len(each)) if who is None else who
-        person = np.repeat(np.arange(len(who)), each[who])[:rows]
-        return person, {a: codes[who][person] for a, codes in drawn.items()}
+        if who is None:
+            who = np.arange(int(np.searchsorted(np.cumsum(each), rows)) + 1)
+        return each[who], {a: codes[who] for a, codes in drawn.items()}
+
+    def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
+        """int64[person] of what is the same in all rows of a person."""
+        return self._given.given(many, rng)
 
     @property
     def mean_rows(self) -> float:

@@ -98,14 +98,15 @@ def make(
     if policy.people:
         people = _found(session, request, scope)
         table, scope = request.people(people.most_rows), scope.using(people.most_rows)
-        plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
+        plan = Plan.of(scope, scope.domain, people=people) if scope.domain is not None else None
     else:
         table = request.bounded()
     if plan is not None:
         session = session.encode(plan.modelled, table)
     else:
-        session, plan = _learnt(session, table, scope, spent)
-    plan = replace(plan, people=people)
+        session, plan = _learnt(session, table, scope, spent, people)
+        if plan.companions:  # of codes that are learnt by now
+            session = session.encode(plan.modelled, table)
     session = session.foresee(plan.candidates)
     try:
         fitted, certificate = first_accepted(session, plan, _noted(report), seed)  # ---- ... to here
@@ -150,7 +151,9 @@ def _found(session: Session, request: Request, scope: Scope) -> PersonFacts:
     return PersonFacts(most, constant, beyond)
 
 
-def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tuple[Session, Plan]:
+def _learnt(
+    session: Session, table: Source, scope: Scope, spent: Spent, people: PersonFacts | None
+) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
     """
@@ -161,7 +164,7 @@ def _learnt(session: Session, table: Source, scope: Scope, spent: Spent) -> tupl
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
         learnt = learn(session, table, scope.own_columns, policy, needed=needed, known=scope.known)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
-        return learnt.session, Plan.of(scope, learnt.domain, learnt)
+        return learnt.session, Plan.of(scope, learnt.domain, learnt, people)
     except NothingLearnt:
         if spent.run.charged:
             spent.drawn()

@@ -186,6 +186,8 @@ class Release(Contents):
         """The release's own rows, or others, as yet to be drawn."""
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
         policy, workload, model = self.manifest.policy, self.manifest.queries, self.rows_model
+        if self.manifest.people is not None and self.manifest.people.order_by is not None:
+            return self._batches(rows, seed, (), model)  # what moves a row away would break what follows it
         return self._batches(rows, seed, aims_for(workload, self.domain, model, rows, policy), model)
 
     def _batches(self, rows: int, seed: int, aims: Sequence[View], model: Forest | None = None) -> Batches:
@@ -198,6 +200,11 @@ class Release(Contents):
         counts = RowCounts.of(self.domain[ROWS_OF_PERSON], self.unit, people.most_rows)
         schema = schema_of(self.schema, people)
         facts = {"inner": self.schema, "people": people, "counts": counts, "of_people": self.model}
+        if people.order_by is not None:
+            from factored_mwem.pipeline.sequences import SequenceBatches
+
+            order = people.order_by
+            return SequenceBatches(model, self.domain, schema, rows, draw, (), order=order, **facts)
         return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
 
     def people(self, number: int, seed: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

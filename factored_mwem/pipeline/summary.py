@@ -26,7 +26,7 @@ def facts_of(contents: Contents) -> dict[str, str]:
     return {
         "engine": manifest.policy["engine"],
         "rows": f"{contents.rows:,}",
-        "columns": f"{len(domain):,}: {some_names(domain.names)}",
+        "columns": f"{len(contents.schema):,}: {some_names(contents.schema.names)}",
         "promised": f"epsilon {promised.epsilon:g}, delta {promised.delta:g} ({promised.neighbours})",
         "spent": f"epsilon {promised.spent_epsilon:.6g}",
         "measured": ", ".join(phrase for phrase in measured if phrase[0] != "0") or "nothing",

@@ -45,7 +45,9 @@ the bytes of those records are. Proof, step after step:
     (`people.py`), k are drawn by a hash of the id and of how many records bear it, or of the records' own
     values (people_sql.py, people_spark.py), and a record of a person with n of them counts floor(G / n) times
     at most: a person's records count at most G times, and to whatever is counted here they are at most G
-    records of weight one, of at most k values.
+    records of weight one, of at most k values. Where records have an order, the k follow each other, and a
+    record has codes of the person's record before, first and last one beside its own: these, too, depend on
+    that person's records alone, and weights are as they were.
  5. Each value is encoded alone: a function of the value and of its attribute, with a code for whatever cannot
     be read, is not listed, or is out of range. The attribute is declared, or learnt from noisy answers, and
     so the same for neighbours once those are given.

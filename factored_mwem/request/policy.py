@@ -63,6 +63,7 @@ class Choices(TermsChoices, total=False):
     drop_unique: bool
     people: bool
     person_columns: Sequence[str] | str
+    order_by: str
     initial: Literal["one-way", "histogram", "none"]
     initial_share: float | None
     select_share: float
@@ -142,7 +143,8 @@ class Policy(Acceptance, Terms):
     one component, as the paper's sections 2 and 3 do.
 
     `people`: each person that `privacy_id` names weighs one, whatever the number of their rows, and rows come
-    out as people; `person_columns` are the same in all rows of a person.
+    out as people; `person_columns` are the same in all rows of a person; `order_by` names the column whose
+    values put the rows of a person in order: what follows what is kept then.
 
     >>> from factored_mwem import Policy
     >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
@@ -158,6 +160,7 @@ class Policy(Acceptance, Terms):
     drop_unique: bool = False
     people: bool = False
     person_columns: Names = None
+    order_by: str | None = None
     initial: Literal["one-way", "histogram", "none"] = "one-way"
     initial_share: float | None = Field(default=None, gt=0, lt=1)
     select_share: float = Field(default=0.1, gt=0, lt=1)
@@ -206,6 +209,8 @@ class Policy(Acceptance, Terms):
         if not self.people:
             if self.person_columns is not None:
                 raise ValueError("person_columns says what is the same in all rows of a person: give people")
+            if self.order_by is not None:
+                raise ValueError("order_by puts the rows of a person in order: give people")
             return self
         if self.privacy_id is None:
             raise ValueError("people needs privacy_id, the column that names the person")
@@ -219,6 +224,9 @@ class Policy(Acceptance, Terms):
             raise ValueError(
                 f"person_columns lists {self.privacy_id!r}, which names the person; leave it out"
             )
+        if self.order_by is not None and self.order_by in (self.privacy_id, *(self.person_columns or ())):
+            what = "is the same in all rows of a person, so it puts none of them before another"
+            raise ValueError(f"order_by={self.order_by!r} {what}; name a date, a time or a number")
         return self
 
     @property

@@ -98,7 +98,15 @@ class Request(PrivateTable):
 
         by, policy = self.policy.privacy_id, self.policy
         assert by is not None, "a policy of people names them"
-        return people_of(self.private, by, most or policy.contributions, policy.unit.row_weight, self.nobody)
+        order = None
+        if policy.order_by is not None:
+            from factored_mwem.tables.inputs.people import RowOrder
+
+            declared = self.declared
+            known = declared is not None and policy.order_by in declared
+            order = RowOrder(policy.order_by, declared[policy.order_by] if declared and known else None)
+        most = most or policy.contributions
+        return people_of(self.private, by, most, policy.unit.row_weight, self.nobody, order)
 
     @property
     def budget(self) -> Budget:

@@ -35,18 +35,20 @@ class Candidates:
     ranged: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, domain: Domain, top: int, spans: Sequence[Span]) -> Candidates:
-        """All marginals of up to `top` attributes, then those that the spans hold beyond."""
-        inside = _inside(spans, domain)
-        listed = sorted(sub for sub in inside if len(sub) > top)
+    def of(cls, domain: Domain, top: int, spans: Sequence[Span], own: int | None = None) -> Candidates:
+        """All marginals of up to `top` attributes, of the first `own` if so many are asked for alone, then
+        those that the spans hold beyond.
+        """
+        inside, own = _inside(spans, domain), len(domain) if own is None else own
+        listed = sorted(sub for sub in inside if len(sub) > top or sub[-1] >= own)
         width = max([top, *map(len, listed)])
-        parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
+        parts = [_all_of(own, order, width) for order in range(1, top + 1)]
         padded = np.fromiter(
             (p for sub in listed for p in (*sub, *(-1,) * (width - len(sub)))), np.int32, len(listed) * width
         )
         members = np.concatenate([*parts, padded.reshape(-1, width)])
         ranged = {domain.index(name) for span in spans if span.ordered for name in span.names}
-        weights = _weights(len(domain), top, listed, inside)
+        weights = _weights(own, top, listed, inside)
         return cls(domain, members, weights=weights, ranged=tuple(sorted(ranged)))
 
     def __len__(self) -> int:
@@ -239,7 +241,7 @@ def _weights(
     weights = np.ones(starts[-1] + len(listed))
     weights[starts[-1] :] = [inside[sub] for sub in listed]
     for sub, weight in inside.items():
-        if len(sub) <= top and weight > 1.0:
+        if len(sub) <= top and sub[-1] < attributes and weight > 1.0:
             weights[starts[len(sub) - 1] + _rank(sub, attributes)] = weight
     return None if (weights == weights.max()).all() else weights / weights.max()
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, ValidationError, create_model
 
+from factored_mwem.domain.companions import Companion
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files.files import complaint, read_text
@@ -30,6 +31,8 @@ MAX_CANDIDATES = 20_000_000
 """More candidate marginals than this are refused: their index alone would fill the memory."""
 MAX_INDEX = 10**8
 """And more members of all of them together, each listed as wide as the widest."""
+FOLLOWING = 0.5
+"""Weight of a column and its companion, beside 1 of a plain marginal."""
 MAX_LISTED = 2**24
 """Marginals listed one by one: those named, and those of query kinds. Of 20 attributes: 10 million."""
 MAX_ATTRIBUTES = 20
@@ -176,16 +179,28 @@ class Workload:
             name for clique in (*self.named, *(request.names for request in self.asked)) for name in clique
         )
 
-    def candidates(self, domain: Domain) -> Candidates:
+    def candidates(self, domain: Domain, companions: Sequence[Companion] = ()) -> Candidates:
         """The targets and every marginal inside one, often the cheaper way to it; over the attributes that
         are modelled, for what follows from them adds nothing.
+
+        `companions`: the last attributes of the domain; of each its pairs with its partners.
         """
-        self.check(domain.names)
+        if companions:
+            follow = {each.attribute.name for each in companions}
+            own = domain.project([name for name in domain.names if name not in follow])
+        else:
+            own = domain
+        self.check(own.names)
         spans_asked = [Span(clique, len(clique)) for clique in self.named]
-        spans_asked += [span for request in self.asked for span in request.spans(domain)]
-        spans = [_modelled(span, domain) if domain.derived else span for span in spans_asked]
-        modelled = domain.modelled
-        return Candidates.of(modelled, min(max(self.orders, default=0), len(modelled)), spans)
+        spans_asked += [span for request in self.asked for span in request.spans(own)]
+        spans = [_modelled(span, own) if own.derived else span for span in spans_asked]
+        spans += [
+            Span((partner, each.attribute.name), 2, weight=FOLLOWING)
+            for each in companions
+            for partner in each.partners
+        ]
+        many = len(own.modelled)
+        return Candidates.of(domain.modelled, min(max(self.orders, default=0), many), spans, many)
 
     def check(self, names: Sequence[str]) -> None:
         """Raises InputError or ResourceError if the workload does not fit attributes of these names."""

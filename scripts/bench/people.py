@@ -2,6 +2,7 @@
 
     python scripts/bench people visits.csv --person patient
     python scripts/bench people visits.parquet --person patient --runs 3 --epsilons 0.1 1 -o runs.csv
+    python scripts/bench people visits.csv --person patient --order day
 
 Three ways: `people` is `--people`; `rows` is `--privacy-id` with `--contributions` of 20, or of the most rows
 that a person has; `one row` releases a random row of each person as a table of its own, whose rows weigh
@@ -10,6 +11,11 @@ afterwards as much as its column of how many rows the person has says: what can 
 Errors are of rows: of a column of numbers with more than 30 values the Kolmogorov-Smirnov distance, of others
 the total variation of values; the mean over all columns, and the worst. `sizes` is the total variation of how
 many rows a person has, of up to 64. CPU seconds are those of making the rows.
+
+With `--order` there are two ways more: `ordered` is `--people --order-by`, and `at random` the real rows of all
+people given to them at random, nothing of which is private. `pairs` is the total variation of successive values
+of a column, of numbers with many values by tenths of the real ones, the mean over the columns that vary in a
+person; `gaps` the distance of what the ordering column grows from row to row, where it is a number.
 """
 
 from __future__ import annotations
@@ -26,8 +32,8 @@ from common.runner import Benchmark, Options, Row
 
 from factored_mwem import NothingLearnt, release
 
-Way = Literal["people", "rows", "one row"]
-NUMBERS, MOST, CONTRIBUTIONS = 30, 64, 20
+Way = Literal["people", "ordered", "rows", "one row", "at random"]
+NUMBERS, MOST, CONTRIBUTIONS, TENTHS = 30, 64, 20, 10
 SIZE = "rows of the person"
 
 
@@ -36,6 +42,7 @@ class PeopleOptions(Options):
     places = ("table",)
     table: Path
     person: str
+    order: str | None = None
     marginals: int = 2
     epsilons: tuple[float, ...] = (1.0,)
     runs: int = 1
@@ -66,6 +73,36 @@ def sizes_apart(real: pd.Series, made: pd.Series) -> float:
     return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
 
 
+def in_order_apart(real: pd.DataFrame, made: pd.DataFrame, by: str, order: str) -> Row:
+    """How far apart successive values and gaps of people's rows are."""
+    tables = [each.sort_values([by, order], kind="stable", na_position="last") for each in (real, made)]
+    same = [each[by].to_numpy()[1:] == each[by].to_numpy()[:-1] for each in tables]
+    varying = [name for name in real.columns if name != by and real.groupby(by)[name].nunique().max() > 1]
+    pairs = []
+    for name in varying:
+        values = [each[name] for each in tables]
+        if pd.api.types.is_numeric_dtype(real[name]) and real[name].nunique() > NUMBERS:
+            cuts = np.unique(real[name].quantile(np.linspace(0, 1, TENTHS + 1)))[1:-1]
+            values = [pd.Series(np.searchsorted(cuts, pd.to_numeric(each), side="right")) for each in values]
+        texts = [each.astype(str).to_numpy() for each in values]
+        shares = [
+            pd.Series(list(zip(text[:-1][own], text[1:][own], strict=True))).value_counts(normalize=True)
+            for text, own in zip(texts, same, strict=True)
+        ]
+        pairs.append(float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2))
+    row: Row = {"pairs": float(np.mean(pairs))}
+    if pd.api.types.is_numeric_dtype(real[order]):
+        grown = [pd.Series(np.diff(each[order])[own]) for each, own in zip(tables, same, strict=True)]
+        row["gaps"] = distance(grown[0], grown[1], np.ones(len(grown[1])))
+    return row
+
+
+def at_random(real: pd.DataFrame, by: str, run: int) -> pd.DataFrame:
+    """The real rows, given to people at random, each of whom has as many as they had."""
+    rows = real.drop(columns=by).sample(frac=1, random_state=run).reset_index(drop=True)
+    return rows.assign(**{by: real[by].to_numpy()})
+
+
 def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float, run: int) -> Row:
     """The errors of a release of `real`."""
     by, sizes, began = options.person, real.groupby(options.person).size(), time.process_time()
@@ -75,16 +112,23 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
         choices: dict[str, Any] = {}
     else:
         most = {"contributions": min(int(sizes.max()), CONTRIBUTIONS)}
-        table, choices = real, {"privacy_id": by, **({"people": True} if way == "people" else most)}
+        table, choices = real, {"privacy_id": by, **(most if way == "rows" else {"people": True})}
+        choices |= {"order_by": options.order} if way == "ordered" else {}
     try:
-        made = release(table, options.marginals, epsilon=epsilon, **choices).to_pandas()
+        made = (
+            at_random(real, by, run)
+            if way == "at random"
+            else release(table, options.marginals, epsilon=epsilon, **choices).to_pandas()
+        )
     except NothingLearnt:
         return {"status": "refused: too few rows to learn a domain"}
     cpu = time.process_time() - began
     weights = made[SIZE].clip(1, MOST).to_numpy(float) if way == "one row" else np.ones(len(made))
     apart = [distance(real[name], made[name], weights) for name in real.columns if name != by]
     row: Row = {"mean": float(np.mean(apart)), "worst": max(apart), "cpu": cpu, "status": "ok"}
-    own = made.groupby(by).size() if way == "people" else made[SIZE] if way == "one row" else None
+    if options.order is not None and by in made:
+        row |= in_order_apart(real, made, by, options.order)
+    own = made.groupby(by).size() if by in made else made[SIZE] if way == "one row" else None
     return row if own is None else row | {"sizes": sizes_apart(sizes, own)}
 
 
@@ -92,6 +136,8 @@ def measured(options: PeopleOptions, folder: Path) -> Iterator[Row]:
     table = options.table
     real = pd.read_parquet(table) if table.suffix == ".parquet" else pd.read_csv(table)
     ways: tuple[Way, ...] = ("people", "rows", "one row")
+    if options.order is not None:
+        ways = ("people", "ordered", "at random", "rows", "one row")
     for epsilon in options.epsilons:
         for run in range(options.runs):
             for way in ways:
@@ -99,7 +145,10 @@ def measured(options: PeopleOptions, folder: Path) -> Iterator[Row]:
                 yield about | made_by(way, real, options, epsilon, run)
 
 
-COLUMNS = "mean = {mean:.4f~} | to rows = {mean/:.2f} | worst = {worst:.3f} | sizes = {sizes:.4f}"
+COLUMNS = (
+    "mean = {mean:.4f~} | to rows = {mean/:.2f} | worst = {worst:.3f} | sizes = {sizes:.4f} | "
+    "pairs = {pairs:.3f} | gaps = {gaps:.3f}"
+)
 people = Benchmark(
     PeopleOptions, measured, "table epsilon way", COLUMNS + " | CPU s = {cpu:.1f}", base="rows"
 )

@@ -34,7 +34,8 @@ def test_the_file_works_as_it_is(here: Path, fmwem: Fmwem) -> None:
     assert manifest["workload"]["marginals"] == [2]
 
 
-NEEDED = {"names": {"header": '"none"'}, "person_columns": {"people": "true", "privacy_id": '"zip"'}}
+PEOPLE = {"people": "true", "privacy_id": '"zip"'}
+NEEDED = {"names": {"header": '"none"'}, "person_columns": PEOPLE, "order_by": PEOPLE}
 """Settings that others go with."""
 
 

@@ -17,8 +17,8 @@ from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
-    ListFacts,
     FoundRule,
+    ListFacts,
     Manifest,
     MeasuredMarginal,
     MeasuredQuestion,
@@ -90,6 +90,8 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
         estimated=round(people_in(model, plan.domain, policy.unit, most)),
         constant=tuple(name for name in plan.people.constant if name in plan.domain),
         beyond=plan.people.beyond,
+        order_by=policy.order_by,
+        companions=tuple(each.attribute.name for each in plan.companions),
     )
 
 
@@ -100,7 +102,8 @@ def _found_rules(plan: Plan) -> Iterator[FoundRule]:
 
 
 def _attribute(a: Attribute, plan: Plan) -> AttributeFacts:
-    fate = plan.learning.fates[a.name]._asdict() if plan.learning is not None else {}
+    known = plan.learning.fates if plan.learning is not None else {}
+    fate = known[a.name]._asdict() if a.name in known else {}
     domain = "learnt" if a.learnt else "declared"
     of = plan.learning.lists.get(a.name) if plan.learning is not None else None
     known = ListFacts(name=of.name, version=of.version, sha256=of.sha256) if of is not None else None
@@ -159,6 +162,8 @@ def _losses(plan: Plan) -> Iterator[str]:
     for name in plan.learning.dropped:
         yield f"{name!r} was left out: {_unseen(few[name])}"
     for attribute in plan.domain:
+        if attribute.name not in plan.learning.fates:  # a companion
+            continue
         fate = plan.learning.fates[attribute.name]
         if is_unique(attribute, fate):
             yield (

@@ -130,7 +130,9 @@ class PeopleFacts(Part):
     """Of a release in which each person weighs one: noise and sensitivities are in grains, `grains` a person.
     `column` names the person in the rows, in values of `type` that are made up. `estimated`: about how many
     people there are. `constant`: columns that are the same in all rows of a person. `beyond`: the noisy share
-    of people who have more than `most_rows` rows; None where that was not counted.
+    of people who have more than `most_rows` rows; None where that was not counted. `order_by`: the column
+    that puts rows of a person in order; `companions`: attributes of the model that tell of a person's other
+    rows.
     """
 
     column: str
@@ -140,6 +142,8 @@ class PeopleFacts(Part):
     estimated: int
     constant: tuple[str, ...] = ()
     beyond: float | None = Field(default=None, ge=0, le=1)
+    order_by: str | None = None
+    companions: tuple[str, ...] = ()
 
 
 class FoundRule(Part):

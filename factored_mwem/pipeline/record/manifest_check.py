@@ -215,7 +215,7 @@ def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterato
     columns = entry.parameters["settings"]["columns"]
     chosen = set(declared if columns is None else columns) - {privacy_id}
     if manifest.people is not None:
-        chosen |= {ROWS_OF_PERSON}
+        chosen |= {ROWS_OF_PERSON, *manifest.people.companions}
     if set(here) != chosen:
         yield f"its domain is not of the columns that {release} was asked for in the books"
     for name in here:

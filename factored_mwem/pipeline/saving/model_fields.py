@@ -20,6 +20,7 @@ import pyarrow as pa
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, grains_of
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.domain.companions import companions_of
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError, must
@@ -28,7 +29,7 @@ from factored_mwem.mechanisms.registry import ENGINES
 from factored_mwem.mechanisms.sweep import MAX_CORRECTED
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.record.manifest import Manifest, PeopleFacts
 from factored_mwem.privacy.residuals import Residuals, over_subsets
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.tables.codes.codec import check_type
@@ -132,10 +133,13 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
     held = all(len(m.positions) <= MAX_CORRECTED or model.holds(m.positions) for m in measurements)
     must(held, "a measurement that lies in no tree, of more attributes than a sweep has")
     model.correct(measurements)
+    manifest = sound_manifest(whole, header["manifest"])
+    no_columns = manifest.people.companions if manifest.people is not None else ()
+    own = whole.project([name for name in whole.names if name not in no_columns])
     return kind(
         domain=whole,
         model=model,
-        schema=_schema(whole, read("schema", np.uint8)),
+        schema=_schema(own, read("schema", np.uint8)),
         measurements=measurements,
         residuals=[
             _residuals(
@@ -143,7 +147,7 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
             )
             for i, r in enumerate(header["residuals"])
         ],
-        manifest=sound_manifest(whole, header["manifest"]),
+        manifest=manifest,
         rows=rows,
         seed=seed,
     )
@@ -284,4 +288,16 @@ def _sound_people(domain: Domain, manifest: Manifest) -> bool:
         and manifest.policy.get("privacy_id") == people.column
         and people.column not in domain
         and {*people.constant} <= {*domain.names} - {ROWS_OF_PERSON}
+        and _sound_order(domain, people)
     )
+
+
+def _sound_order(domain: Domain, people: PeopleFacts) -> bool:
+    """Whether the last attributes are the companions of the others, by the column that orders rows."""
+    if people.order_by is None:
+        return not people.companions
+    own = domain.project([name for name in domain.names if name not in people.companions])
+    expected = [each.attribute for each in companions_of(own, people.order_by, people.constant)]
+    names = [a.name for a in expected]
+    sound = people.order_by in own and names == [*people.companions] == [*domain.names[len(own) :]]
+    return sound and domain.to_dict() == Domain([*own, *expected], dialect=domain.dialect).to_dict()

@@ -12,16 +12,24 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
+from factored_mwem.domain.companions import END, FIRST, GAP, PREVIOUS, START
+from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, PeopleSource, Source, Spill
 from factored_mwem.tables.codes.broken import Hypothesis, count_broken
-from factored_mwem.tables.codes.parsing import is_text, plain
+from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.parsing import is_text, plain, read_units
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
-from factored_mwem.tables.inputs.people import RowsOfPeople, rows_of_people, with_rows_of_person
+from factored_mwem.tables.inputs.people import (
+    RowOrder,
+    RowsOfPeople,
+    rows_of_people,
+    with_rows_of_person,
+)
 from factored_mwem.tables.inputs.table import Private, Table
 
 
@@ -43,13 +51,20 @@ def with_rows_of_people(source: Source, privacy_id: str) -> Source:
 
 
 def people_of(
-    source: Source, privacy_id: str, most: int, weight: Callable[[int], int], missing: Sequence[str] = ()
+    source: Source,
+    privacy_id: str,
+    most: int,
+    weight: Callable[[int], int],
+    missing: Sequence[str] = (),
+    order: RowOrder | None = None,
 ) -> PeopleSource:
     """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
-    `missing`). May read ids. Raises InputError where people cannot be counted.
+    `missing`). May read ids. Raises InputError where people cannot be counted, or put in order.
     """
     if isinstance(source, Local):
-        return People.of(source, privacy_id, most, weight, missing)
+        return People.of(source, privacy_id, most, weight, missing, order)
+    if order is not None:
+        raise InputError("--order-by needs rows that this program reads, not those of a database or cluster")
     if source.cluster is not None:
         from factored_mwem.tables.backends import people_spark, spark
 
@@ -63,14 +78,14 @@ def people_of(
 
 class People(Local, PeopleSource):
     """A table without its ids, at most so many rows of each person, beside how many rows that person has; a
-    row of a person with n rows weighs `weight(n)`.
+    row of a person with n rows weighs `weight(n)`. Where rows have an order, each knows the one before it.
     """
 
-    __slots__ = ("_person", "_rows", "_weights")
+    __slots__ = ("_person", "_previous", "_rows", "_weights")
 
     def __init__(self, table: Table, used: RowsOfPeople, weight: Callable[[int], int]) -> None:
         super().__init__(table)
-        self._person, self._rows = used.person, used.rows
+        self._person, self._rows, self._previous = used.person, used.rows, used.previous
         most = int(self._rows.max(initial=0))
         self._weights = np.array([0, *map(weight, range(1, most + 1))], dtype=np.int64)
 
@@ -82,10 +97,11 @@ class People(Local, PeopleSource):
         most: int,
         weight: Callable[[int], int],
         missing: Sequence[str] = (),
+        order: RowOrder | None = None,
     ) -> Self:
         """See `people_of`, of a table that is read here."""
         assert isinstance(source, Local)
-        return cls(*rows_of_people(source.table, privacy_id, most, missing), weight)
+        return cls(*rows_of_people(source.table, privacy_id, most, missing, order), weight)
 
     def people_by_rows(self, most: int) -> np.ndarray:
         _, first = np.unique(self._person, return_index=True)
@@ -131,12 +147,60 @@ class People(Local, PeopleSource):
         return whole.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
-        whole = encode_table(domain, self.table.once(), spill.most, spill.folder)
+        """The rows of the domain's columns, and of companions of these.
+
+        A companion's code follows from the rows of the same person alone, and a row weighs what it weighs
+        without: so a person adds at most one to a marginal with companions, too, and moves nobody else's.
+        """
+        own = domain.project([name for name in domain.names if name in self.schema.names])
+        whole = encode_table(own, self.table.once(), spill.most, spill.folder)
+        if len(own) < len(domain):
+            by_name = dict(zip(own.names, whole.columns, strict=True))
+            whole = Codes(
+                [
+                    by_name[a.name] if a.name in by_name else self._companion(a, domain, by_name)
+                    for a in domain
+                ],
+                domain.shape,
+            )
         weights, parts = self._weights[self._rows], []
         for weight in np.unique(weights).tolist():
             which = np.flatnonzero(weights == weight)
             parts.append((weight, Codes([column[which] for column in whole.columns], whole.sizes)))
         return WeightedCodes(parts, whole.sizes)
+
+    def _companion(self, a: Attribute, domain: Domain, codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        """uint32[row]: of its column the code in the row before, the first or the last, or the growth."""
+        assert self._previous is not None, "rows without an order have none before them"
+        first, before = self._previous < 0, np.maximum(self._previous, 0)
+        if a.name.startswith(PREVIOUS):
+            own = codes[a.name.removeprefix(PREVIOUS)].astype(np.uint32)
+            return np.where(first, np.uint32(a.size - 1), own[before] if len(own) else own)
+        if a.name.startswith((START, END)):
+            start = a.name.startswith(START)
+            own = codes[a.name.removeprefix(START if start else END)].astype(np.uint32)
+            rows = first if start else ~np.isin(np.arange(len(own)), self._previous)
+            of_person = np.zeros(int(self._person.max(initial=-1)) + 1, dtype=np.uint32)
+            of_person[self._person[rows]] = own[rows]
+            return of_person[self._person]
+        of = domain[a.name.removeprefix(GAP)]
+        units, unknown = self._units(of, codes[of.name])
+        grown = np.where(first, FIRST, np.maximum(units - units[before], 0)) if len(units) else units
+        unknown = ~first & (unknown | unknown[before]) if len(units) else unknown
+        return encode(a, pa.array(grown, mask=unknown)).astype(np.uint32)
+
+    def _units(self, of: Attribute, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(int64 or float64[row]: values of a column of numbers or moments, within its bounds; bool[row]:
+        where it has none).
+        """
+        low, high = intervals(of)
+        if of.categorical:
+            return low[codes], ~placed(of)[codes]
+        read = [read_units(of, plain(batch.column(0))) for batch in self.table.batches([of.name])]
+        units = np.concatenate([np.zeros(0, dtype=of.cuts.dtype), *(each.filled(0) for each in read)])
+        unknown = np.concatenate([np.zeros(0, dtype=bool), *map(np.ma.getmaskarray, read)])
+        least, most = low[placed(of)].min(), high[placed(of)].max()
+        return np.clip(units, least, most), unknown
 
 
 class WeightedCodes(Private):

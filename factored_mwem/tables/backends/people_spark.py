@@ -18,6 +18,7 @@ from factored_mwem.tables.backends import spark_tasks as tasks
 from factored_mwem.tables.backends.source import PeopleSource, Spill
 from factored_mwem.tables.backends.spark import ORDER, SparkSource
 from factored_mwem.tables.backends.spark_rows import SparkRows, collected, keep
+from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.parsing import is_text
 from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
 from factored_mwem.tables.codes.rest import Known
@@ -94,6 +95,13 @@ class SparkPeople(SparkSource, PeopleSource):
         """As of any table, in parts of a grain."""
         profiles, columns = empty_profiles(self.schema, list(known)), list(known)
         return self._counted(self._rows(columns), profiles, tasks.WeighGrains(tuple(known.values())))
+
+    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+        """As of any table, in grains."""
+        names, how = tuple(known), tuple(known.values())
+        return self._broken(
+            self._rows(names), tasks.CountBroken(names, how, tuple(hypotheses), weighted=True)
+        )
 
     def encoded(self, domain: Domain, spill: Spill) -> SparkRows:
         """The rows' codes and weights, which Spark keeps, too."""

@@ -203,10 +203,11 @@ class SparkSource(Source):
     def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
         """Each row is looked at by a worker; one number for each hypothesis comes back of each."""
         task = tasks.CountBroken(tuple(known), tuple(known.values()), tuple(hypotheses))
-        marks, counts = tasks.NO_MARKS, np.zeros(len(hypotheses), dtype=np.int64)
-        for part, sums in tasks.all_parts(
-            collected(self._rows_kept(list(known)).mapInArrow(task, tasks.SUMS)).to_batches()
-        ):
+        return self._broken(self._rows_kept(list(known)), task)
+
+    def _broken(self, rows: Any, task: tasks.CountBroken) -> np.ndarray:
+        marks, counts = tasks.NO_MARKS, np.zeros(len(task.hypotheses), dtype=np.int64)
+        for part, sums in tasks.all_parts(collected(rows.mapInArrow(task, tasks.SUMS)).to_batches()):
             if part == tasks.MARK:
                 marks = marks + tasks.unpacked(sums)
             else:

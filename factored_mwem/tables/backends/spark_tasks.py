@@ -288,12 +288,13 @@ class WeighValues(CountValues):
 @dataclass(frozen=True)
 class CountBroken(SparkTask):
     """SUMS of rows of the columns `names`, then both hashes of the row: the marks, and as part 0 the rows
-    that break each hypothesis, int64 each.
+    that break each hypothesis, int64 each; `weighted`: by what a last column says that each row weighs.
     """
 
     names: tuple[str, ...]
     known: tuple[Known, ...]
     hypotheses: tuple[Hypothesis, ...]
+    weighted: bool = False
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         marks, counts = NO_MARKS, np.zeros(len(self.hypotheses), dtype="<i8")
@@ -301,7 +302,9 @@ class CountBroken(SparkTask):
         for batch in sound_batches("the table", lambda: iter(batches)):
             *columns, a, b = batch.columns
             marks = marks + marks_of(batch.num_rows, a, b)
-            counts += broken(dict(zip(self.names, columns, strict=True)), known, self.hypotheses)
+            weights = columns.pop().to_numpy() if self.weighted else 1
+            cells = dict(zip(self.names, columns, strict=True))
+            counts += broken(cells, known, self.hypotheses, weights)
         yield _sums([(MARK, marks.tobytes()), (0, counts.tobytes())])
 
 

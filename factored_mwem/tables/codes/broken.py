@@ -71,16 +71,19 @@ class _Cells:
 
 
 def broken(
-    columns: Mapping[str, pa.Array], known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]
+    columns: Mapping[str, pa.Array],
+    known: Mapping[str, Known],
+    hypotheses: Sequence[Hypothesis],
+    weights: np.ndarray | int = 1,
 ) -> np.ndarray:
-    """int64[hypothesis]: the rows that break each. `known` says how numbers and times are read, in whole
-    units.
+    """int64[hypothesis]: the rows that break each, by their `weights: int64[row]`, or one of all. `known`
+    says how numbers and times are read, in whole units.
 
     A copy is broken by cells that differ, unless both are missing. A function is kept where all its sources
     can be read and it is what they make, and where one of them cannot be read, and it neither.
     """
     cells = {name: _Cells(column, known[name]) for name, column in columns.items()}
-    return np.array([int(_breaks(each, cells).sum()) for each in hypotheses], dtype=np.int64)
+    return np.array([int((_breaks(each, cells) * weights).sum()) for each in hypotheses], dtype=np.int64)
 
 
 def _breaks(hypothesis: Hypothesis, cells: Mapping[str, _Cells]) -> np.ndarray:
@@ -129,6 +132,6 @@ def count_broken(
     says.
     """
     names, total = list(known), np.zeros(len(hypotheses), dtype=np.int64)
-    for batch, weight in rows or ((batch, 1) for batch in table.batches(names)):
-        total += weight * broken(dict(zip(names, batch.columns, strict=True)), known, hypotheses)
+    for batch, weights in rows or ((batch, 1) for batch in table.batches(names)):
+        total += broken(dict(zip(names, batch.columns, strict=True)), known, hypotheses, weights)
     return total

@@ -1,0 +1,121 @@
+"""The kernel that draws rows given codes of some attributes, wherever in a tree these lie: for each row, sums
+from the leaves to the root, then a cell of each clique from the root to the leaves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from factored_mwem.kernels import F8, I8, F8x2, I8x2, entry, part
+
+TABLE, FREE, COUNT, PARENT, SEPARATOR, UP, DOWN, ACTIVE, ORDER, FIRST = range(10)
+"""Columns of `EvidenceTree.cliques`: where its cells begin; where its free cells begin, and how many there
+are; its parent; where its separator begins; its map to that, and its parent's; whether something is given in
+its subtree; where its cells of weight begin in `order`, and the ends of its groups in `first`.
+"""
+
+
+class EvidenceTree(NamedTuple):
+    """A tree, as far as attributes that are given leave it free; children come after their parent.
+
+    `free: int64`: cells of each clique whose given axes are at code 0. `maps`: cells of a clique to those of
+    a separator. `tables`: beliefs of all cliques; `inverse`: 1 over those of all separators, 0 where they are
+    0. `order`, `ends`, `first`: the cells of each clique by the cell of its separator, see `Conditional`; the
+    running sums of a clique begin one place further than its cells do for each clique before it, and so do
+    the ends of its groups. `children`: those of each clique in whose subtree something is given.
+    """
+
+    cliques: I8x2
+    free: I8
+    maps: I8
+    tables: F8
+    inverse: F8
+    order: I8
+    ends: F8
+    first: I8
+    children: I8
+    first_child: I8
+
+
+@part
+def _of_group(tree: EvidenceTree, clique: int, group: int, luck: float) -> int:
+    """A cell of a clique among those of a cell of its separator, by its share."""
+    q = tree.cliques[clique]
+    low, high = tree.first[q[FIRST] + group], tree.first[q[FIRST] + group + 1]
+    begin = q[ORDER] + clique  # of its running sums
+    goal = tree.ends[begin + low] + luck * (tree.ends[begin + high] - tree.ends[begin + low])
+    at, end = low, high - 1
+    while at < end:
+        middle = (at + end) // 2
+        if tree.ends[begin + middle + 1] > goal:
+            end = middle
+        else:
+            at = middle + 1
+    return tree.order[q[ORDER] + at]
+
+
+@entry
+def draw_given(
+    tree: EvidenceTree,
+    base: I8x2,
+    soft_clique: int,
+    soft_map: I8,
+    soft: F8x2,
+    luck: F8x2,
+    cells: I8x2,
+) -> int:
+    """Put a cell of each clique, int64[row, clique], into `cells`; -1 in the root where what is given has
+    weight 0. How many such rows there are.
+
+    `base: int64[row, clique]`: the cell of the codes given, all else at code 0. Where `soft_clique` is no -1,
+    a cell of that clique weighs `soft: float64[row, code]` times as much, by `soft_map: int64[its cell]`.
+    `luck: float64[row, clique]`, in [0, 1).
+    """
+    many, failed = len(tree.cliques), 0
+    work, message = np.zeros(len(tree.free)), np.zeros(len(tree.inverse))
+    for r in range(len(base)):
+        whole = 1.0
+        for k in range(many - 1, -1, -1):
+            q = tree.cliques[k]
+            if not q[ACTIVE]:
+                continue
+            whole = 0.0
+            if k:
+                for j in range(q[FREE], q[FREE] + q[COUNT]):
+                    message[q[SEPARATOR] + tree.maps[q[UP] + base[r, k] + tree.free[j]]] = 0.0
+            for j in range(q[FREE], q[FREE] + q[COUNT]):
+                c = base[r, k] + tree.free[j]
+                weight = tree.tables[q[TABLE] + c]
+                if k == soft_clique:
+                    weight *= soft[r, soft_map[c]]
+                for h in range(tree.first_child[k], tree.first_child[k + 1]):
+                    child = tree.cliques[tree.children[h]]
+                    s = child[SEPARATOR] + tree.maps[child[DOWN] + c]
+                    weight *= message[s] * tree.inverse[s]
+                work[j] = weight
+                whole += weight
+                if k:
+                    message[q[SEPARATOR] + tree.maps[q[UP] + c]] += weight
+        if not whole > 0.0:
+            cells[r, 0] = -1
+            failed += 1
+            continue
+        for k in range(many):
+            q = tree.cliques[k]
+            s = tree.maps[q[DOWN] + cells[r, q[PARENT]]] if k else 0
+            if not q[ACTIVE]:
+                cells[r, k] = _of_group(tree, k, s, luck[r, k])
+                continue
+            goal = luck[r, k] * (message[q[SEPARATOR] + s] if k else whole)
+            last = -1
+            for j in range(q[FREE], q[FREE] + q[COUNT]):
+                c = base[r, k] + tree.free[j]
+                if work[j] > 0.0 and (k == 0 or tree.maps[q[UP] + c] == s):
+                    last = c
+                    goal -= work[j]
+                    if goal < 0.0:
+                        break
+            cells[r, k] = last
+    return failed

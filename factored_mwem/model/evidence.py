@@ -1,0 +1,183 @@
+"""Evidence: rows of a forest given codes of some attributes, exactly, wherever in its trees these lie."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from factored_mwem.domain.levels import Levels
+from factored_mwem.kernels.evidence import EvidenceTree, draw_given
+from factored_mwem.model.clique_tree import grid
+from factored_mwem.model.drawing import _conditional
+from factored_mwem.model.forest import Component, Forest
+
+NO_MAP, NO_WEIGHTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """A variable of a clique: its attribute, what one code adds to the clique's cell, how many there are, and
+    its code for each of the attribute's, `lookup: int64[code]`.
+    """
+
+    attribute: int
+    own: bool
+    stride: int
+    size: int
+    lookup: np.ndarray
+
+
+class EvidenceDrawing:
+    """A forest laid out for drawing rows of which any codes are given. Threads may share it.
+
+    A row takes one pass over the cells that what is given leaves in the cliques between what is given: some
+    tens of thousands of cells, not the millions of a large model, are what it is meant for.
+    """
+
+    def __init__(self, model: Forest) -> None:
+        self._trees = [_Tree(part) for part in model.components]
+        self._tree_of = {a: tree for tree in self._trees for a in tree.attributes}
+
+    def codes_given(
+        self,
+        rows: int,
+        given: Mapping[int, np.ndarray],
+        rng: np.random.Generator,
+        weights: tuple[int, np.ndarray] | None = None,
+    ) -> list[np.ndarray]:
+        """int64[row] per attribute: rows drawn independently of each other, given the codes `given:
+        int64[row]` of some attributes. `weights`: an attribute, and how much more each of its codes weighs in
+        each row, float64[row, code].
+
+        Where what is given of a component has probability zero in the model, it is dropped: the rest of that
+        component is drawn as if nothing of it were given.
+        """
+        codes: list[np.ndarray] = [NO_MAP] * len(self._tree_of)
+        for tree in self._trees:
+            own = {a: given[a] for a in tree.attributes if a in given}
+            soft = weights if weights is not None and weights[0] in tree.attributes else None
+            for a, drawn in tree.drawn(rows, own, rng, soft).items():
+                codes[a] = given.get(a, drawn)
+        return codes
+
+
+class _Tree:
+    """A component, and what of it each set of attributes that are given leaves free."""
+
+    def __init__(self, part: Component) -> None:
+        self.attributes, self._levels = set(part.attributes), part.tree.levels
+        cliques, edges = part.tree.cliques, {child: (p, view) for child, p, view in part.tree.edges}
+        self._axes = [list(_axes(self._levels, clique)) for clique in cliques]
+        self._parents = [edges[k][0] if k else -1 for k in range(len(cliques))]
+        self._homes = {
+            axis.attribute: (k, axis) for k, axes in enumerate(self._axes) for axis in axes if axis.own
+        }
+        maps: list[np.ndarray] = [NO_MAP]
+        inverse, orders, ends, firsts = [NO_MAP.astype(float)], [NO_MAP], [NO_MAP.astype(float)], [NO_MAP]
+        rows = []
+        for k, cells in enumerate(part.tree.cells):
+            view = edges[k][1] if k else ()
+            up = grid(part.tree.steps(k, view)) if k else np.zeros(cells, dtype=np.int64)
+            down = grid(part.tree.steps(edges[k][0], view)) if k else NO_MAP
+            table, groups = part.table(k), self._levels.cells(view)
+            separator = np.bincount(up, table, minlength=groups)
+            inside = _conditional(table, up, groups)
+            at = [sum(map(len, each)) for each in (inverse, maps, orders, firsts)]
+            begin = sum(part.tree.cells[:k])
+            rows.append([begin, 0, 0, self._parents[k], at[0], at[1], at[1] + len(up), 0, at[2], at[3]])
+            with np.errstate(divide="ignore"):
+                inverse.append(np.where(separator > 0, 1 / separator, 0.0))
+            maps += [up, down]
+            orders.append(inside.cells)
+            ends.append(inside.ends)
+            firsts.append(inside.first)
+        self._arrays = EvidenceTree(
+            np.array(rows, dtype=np.int64),
+            NO_MAP,
+            np.concatenate(maps),
+            np.concatenate([part.table(k) for k in range(len(cliques))]),
+            np.concatenate(inverse),
+            np.concatenate(orders),
+            np.concatenate(ends),
+            np.concatenate(firsts),
+            NO_MAP,
+            NO_MAP,
+        )
+        self._patterns: dict[frozenset[int], EvidenceTree] = {}
+
+    def drawn(
+        self,
+        rows: int,
+        given: Mapping[int, np.ndarray],
+        rng: np.random.Generator,
+        weights: tuple[int, np.ndarray] | None,
+    ) -> dict[int, np.ndarray]:
+        """int64[row] of each attribute of the component."""
+        soft = None if weights is None else weights[0]
+        tree = self._pattern(frozenset(given), soft)
+        base = np.zeros((rows, len(self._axes)), dtype=np.int64)
+        for k, axes in enumerate(self._axes):
+            for axis in axes:
+                if axis.attribute in given:
+                    base[:, k] += axis.lookup[given[axis.attribute]] * axis.stride
+        cells, luck = np.empty_like(base), rng.random(base.shape)
+        home, place, weight = -1, NO_MAP, NO_WEIGHTS
+        if weights is not None:
+            home, axis = self._homes[weights[0]]
+            place, weight = (
+                np.arange(self._cells(home)) // axis.stride % axis.size,
+                np.ascontiguousarray(weights[1]),
+            )
+        if draw_given(tree, base, home, place, weight, luck, cells):
+            lost = np.flatnonzero(cells[:, 0] < 0)
+            free, none = self._pattern(frozenset(), None), np.zeros((len(lost), base.shape[1]), np.int64)
+            again = np.empty_like(none)
+            draw_given(free, none, -1, NO_MAP, NO_WEIGHTS, rng.random(none.shape), again)
+            cells[lost] = again
+        return {a: cells[:, k] // axis.stride % axis.size for a, (k, axis) in self._homes.items()}
+
+    def _cells(self, clique: int) -> int:
+        return int(np.prod([axis.size for axis in self._axes[clique]], dtype=np.int64))
+
+    def _pattern(self, given: frozenset[int], soft: int | None) -> EvidenceTree:
+        """The arrays of a tree where these attributes are given, or weighed."""
+        key = given | ({-1 - soft} if soft is not None else set())
+        if key not in self._patterns:
+            self._patterns[key] = self._laid_out(given, soft)
+        return self._patterns[key]
+
+    def _laid_out(self, given: frozenset[int], soft: int | None) -> EvidenceTree:
+        rows, free, many = self._arrays.cliques.copy(), [NO_MAP], len(self._axes)
+        active = [any(axis.attribute in given for axis in axes) for axes in self._axes]
+        if soft is not None:
+            active[self._homes[soft][0]] = True
+        for k in range(many - 1, 0, -1):
+            active[self._parents[k]] |= active[k]
+        for k, axes in enumerate(self._axes):
+            steps = [
+                np.arange(1 if axis.attribute in given else axis.size, dtype=np.int64) * axis.stride
+                for axis in axes
+            ]
+            own = grid(steps) if active[k] else NO_MAP
+            rows[k, 1], rows[k, 2], rows[k, 7] = sum(map(len, free)), len(own), active[k]
+            free.append(own)
+        below = [[h for h in range(k + 1, many) if self._parents[h] == k and active[h]] for k in range(many)]
+        return self._arrays._replace(
+            cliques=rows,
+            free=np.concatenate(free),
+            children=np.array(list(itertools.chain(*below)), dtype=np.int64),
+            first_child=np.cumsum([0, *map(len, below)]).astype(np.int64),
+        )
+
+
+def _axes(levels: Levels, clique: Sequence[int]) -> list[Axis]:
+    """The variables of a clique, in its order."""
+    axes, stride = [], 1
+    for v in reversed(clique):
+        a, size = int(levels.attribute[v]), int(levels.sizes[v])
+        axes.append(Axis(a, v == a, stride, size, levels.groups[v]))
+        stride *= size
+    return axes[::-1]
