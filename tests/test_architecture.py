@@ -198,9 +198,8 @@ WHO_SAYS = {
     ),
     "ColumnProfile": (
         "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
-        "tables.backends.people "
-        "tables.backends.people_spark tables.backends.source tables.backends.spark tables.backends.sql tables.codes.broken "
-        "tables.codes.profile tables.codes.rest"
+        "tables.backends.people tables.backends.people_spark tables.backends.source tables.backends.spark "
+        "tables.backends.sql tables.codes.broken tables.codes.profile tables.codes.rest"
     ),
     "broken_rows": (
         "privacy.functions tables.backends.people tables.backends.source tables.backends.spark "
@@ -364,16 +363,8 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 
 NUMPYS = (
-<<<<<<< HEAD
-    "model.drawing", "model.sampling", "model.refinement", "pipeline.people", "tables.codes.decode",
-    "tables.codes.derive", "tables.codes.tie",
-||||||| 283e056
-    "model.drawing", "model.sampling", "model.refinement", "pipeline.people", "tables.codes.decode",
-    "tables.codes.derive",
-=======
     "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.people",
-    "pipeline.sequences", "tables.codes.decode", "tables.codes.derive",
->>>>>>> a3956daf47f0e838d7bcb4ad2633d340c7d68e3b
+    "pipeline.sequences", "tables.codes.decode", "tables.codes.derive", "tables.codes.tie",
 )  # fmt: skip
 """Where one that was made elsewhere is used."""
 

@@ -57,7 +57,7 @@ class SequenceBatches(PeopleBatches):
             return
         model, rng = self.of_people, self.generator(TRIAL)
         for _ in range(TRIALS):
-            codes = self._in_order(min(self.rows, TRIAL_ROWS), rng)[1]
+            codes, _ = self._in_order(*self._drawn_people(min(self.rows, TRIAL_ROWS), rng), rng)
             for a in self._varying:
                 model = reweighted(model, a, self._factors(a, codes[a]))
             object.__setattr__(self, "_rows", EvidenceDrawing(model))

@@ -132,9 +132,8 @@ def popular_together(
     claims = sum(own.claim for own in known.values())
     told = {}
     for at, one in enumerate(looked):
-        weight = math.isqrt(
-            WEIGHT**2 * known[one.column.name].claim // claims
-        )  # of a row that holds all there is
+        own = known[one.column.name].claim
+        weight = math.isqrt(WEIGHT**2 * own // claims)  # of a row that holds all there is
         certain = (threshold + least + CERTAIN * scale) / weight
         rarer = with_rare(one, found_keys(at, one, kept, scale, least), certain)
         told[one.column.name] = with_decimals(rarer)

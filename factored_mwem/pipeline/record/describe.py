@@ -102,8 +102,8 @@ def _found_rules(plan: Plan) -> Iterator[FoundRule]:
 
 
 def _attribute(a: Attribute, plan: Plan) -> AttributeFacts:
-    known = plan.learning.fates if plan.learning is not None else {}
-    fate = known[a.name]._asdict() if a.name in known else {}
+    fates = plan.learning.fates if plan.learning is not None else {}
+    fate = fates[a.name]._asdict() if a.name in fates else {}
     domain = "learnt" if a.learnt else "declared"
     of = plan.learning.lists.get(a.name) if plan.learning is not None else None
     known = ListFacts(name=of.name, version=of.version, sha256=of.sha256) if of is not None else None

@@ -16,6 +16,7 @@ from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.companions import END, FIRST, GAP, PREVIOUS, START
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, PeopleSource, Source, Spill

@@ -99,9 +99,8 @@ class SparkPeople(SparkSource, PeopleSource):
     def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
         """As of any table, in grains."""
         names, how = tuple(known), tuple(known.values())
-        return self._broken(
-            self._rows(names), tasks.CountBroken(names, how, tuple(hypotheses), weighted=True)
-        )
+        task = tasks.CountBroken(names, how, tuple(hypotheses), weighted=True)
+        return self._broken(self._rows(names), task)
 
     def encoded(self, domain: Domain, spill: Spill) -> SparkRows:
         """The rows' codes and weights, which Spark keeps, too."""

@@ -302,7 +302,7 @@ class CountBroken(SparkTask):
         for batch in sound_batches("the table", lambda: iter(batches)):
             *columns, a, b = batch.columns
             marks = marks + marks_of(batch.num_rows, a, b)
-            weights = columns.pop().to_numpy() if self.weighted else 1
+            weights = columns.pop().to_numpy() if self.weighted else None
             cells = dict(zip(self.names, columns, strict=True))
             counts += broken(cells, known, self.hypotheses, weights)
         yield _sums([(MARK, marks.tobytes()), (0, counts.tobytes())])

@@ -74,7 +74,7 @@ def broken(
     columns: Mapping[str, pa.Array],
     known: Mapping[str, Known],
     hypotheses: Sequence[Hypothesis],
-    weights: np.ndarray | int = 1,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """int64[hypothesis]: the rows that break each, by their `weights: int64[row]`, or one of all. `known`
     says how numbers and times are read, in whole units.
@@ -83,7 +83,8 @@ def broken(
     can be read and it is what they make, and where one of them cannot be read, and it neither.
     """
     cells = {name: _Cells(column, known[name]) for name, column in columns.items()}
-    return np.array([int((_breaks(each, cells) * weights).sum()) for each in hypotheses], dtype=np.int64)
+    each = np.int64(1) if weights is None else weights
+    return np.array([int((_breaks(one, cells) * each).sum()) for one in hypotheses], dtype=np.int64)
 
 
 def _breaks(hypothesis: Hypothesis, cells: Mapping[str, _Cells]) -> np.ndarray:
@@ -132,6 +133,6 @@ def count_broken(
     says.
     """
     names, total = list(known), np.zeros(len(hypotheses), dtype=np.int64)
-    for batch, weights in rows or ((batch, 1) for batch in table.batches(names)):
+    for batch, weights in rows or ((batch, None) for batch in table.batches(names)):
         total += broken(dict(zip(names, batch.columns, strict=True)), known, hypotheses, weights)
     return total
