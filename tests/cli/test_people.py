@@ -77,6 +77,8 @@ def test_a_run_that_is_booked_pays_once_and_fits_its_books(visits: Path, fmwem: 
         (("--engine", "mwem"), "counts rows, not people"),
         (("--person-columns", "sexx"), "no such column"),
         (("--person-columns", "patient"), "names the person"),
+        (("--order-by", "dya"), "no such column"),
+        (("--order-by", "patient"), "the same in all rows"),
         (("--delta", 0), "--delta is 0"),
     ],
 )
