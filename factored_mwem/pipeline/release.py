@@ -162,6 +162,7 @@ def _learnt(
     workload, policy = scope.workload, scope.policy
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
+        needed |= {policy.order_by} if policy.order_by is not None else set()
         learnt = learn(session, table, scope.own_columns, policy, needed=needed, known=scope.known)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt, people)

@@ -12,10 +12,10 @@ Errors are of rows: of a column of numbers with more than 30 values the Kolmogor
 the total variation of values; the mean over all columns, and the worst. `sizes` is the total variation of how
 many rows a person has, of up to 64. CPU seconds are those of making the rows.
 
-With `--order` there are two ways more: `ordered` is `--people --order-by`, and `at random` the real rows of all
-people given to them at random, nothing of which is private. `pairs` is the total variation of successive values
-of a column, of numbers with many values by tenths of the real ones, the mean over the columns that vary in a
-person; `gaps` the distance of what the ordering column grows from row to row, where it is a number.
+With `--order` there are two ways more: `ordered` is `--people --order-by`, and `at random` the real rows of
+all people given to them at random, nothing of which is private. `pairs` is the total variation of successive
+values of a column, of numbers with many values by tenths of the real ones, the mean over the columns that
+vary in a person; `gaps` the distance of what the ordering column grows from row to row, where it is a number.
 """
 
 from __future__ import annotations

@@ -131,6 +131,8 @@ def test_a_record_that_a_10_MB_id_makes_too_long_is_refused_for_nothing(visits: 
         (("--engine", "mwem"), "counts rows, not people"),
         (("--person-columns", "sexx"), "no such column"),
         (("--person-columns", "patient"), "names the person"),
+        (("--order-by", "dya"), "no such column"),
+        (("--order-by", "patient"), "the same in all rows"),
         (("--delta", 0), "--delta is 0"),
     ],
 )
