@@ -197,7 +197,7 @@ class Release(Contents):
         return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
-        """`rows` fresh rows; the same ones for the same `seed`."""
+        """`rows` fresh rows; the same ones for the same `seed`. Raises InputError if `rows` is negative."""
         if rows < 0:
             raise InputError(f"rows={rows}: must be a whole number, 0 or more")
         drawn = self.drawn(rows, secrets.randbits(64) if seed is None else seed)

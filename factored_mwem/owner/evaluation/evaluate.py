@@ -111,7 +111,7 @@ def evaluate(
     And what `workload` asks for besides: labels, cubes, ranges, parities. Marginals are over bins that the
     real table alone decides, or over the codes of `domain`: one, or the path of a domain file, a release's
     manifest or a model file. `records` says what a record of a text file is, see Policy, and
-    `dialect` how the real one is written.
+    `dialect` how the real one is written. Raises InputError if the tables share fewer than `order` columns.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
