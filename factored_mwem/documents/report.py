@@ -33,7 +33,8 @@ def report(
     and the model are looked for, the latter also at `model`. `path`: of the page, a URI too, by default
     NAME.report.html beside the manifest. Public facts only: the same files give the same bytes.
 
-    Returns: the path or URI of the page.
+    Returns: the path or URI of the page. Raises InputError if there is no such manifest, or the page would
+    replace a file of the release.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release, report

@@ -219,7 +219,9 @@ class Domain:
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
-        """Read a domain file, ours (Frictionless) or private-pgm's {"age": 85, ...}."""
+        """Read a domain file, ours (Frictionless) or private-pgm's {"age": 85, ...}. Raises InputError if it
+        is neither.
+        """
         try:
             data = json.loads(read_text(Path(path), "domain file"))
         except (ValueError, RecursionError) as error:

@@ -225,7 +225,7 @@ class Release(Contents):
         self, rows: int, *, seed: int | None = None, unit: Literal["rows", "people"] = "rows"
     ) -> pa.Table:
         """`rows` fresh rows, of whole people where the release is of people; or, with unit "people", all rows
-        of so many. The same ones for the same `seed`.
+        of so many. The same ones for the same `seed`. Raises InputError if `rows` is negative.
         """
         if rows < 0:
             raise InputError(f"{unit}={rows}: must be a whole number, 0 or more")

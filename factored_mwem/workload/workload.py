@@ -84,14 +84,14 @@ class Workload:
 
     @classmethod
     def marginals(cls, order: int) -> Workload:
-        """All marginals of `order` attributes, and with them all of fewer."""
+        """All marginals of `order` attributes, and with them all of fewer. Raises InputError below one."""
         if order < 1:
             raise InputError(f"--marginals {order}: marginals have at least one attribute")
         return cls(orders=(order,))
 
     @classmethod
     def of(cls, cliques: Iterable[Sequence[str]]) -> Workload:
-        """The marginals over these attribute names."""
+        """The marginals over these attribute names. Raises InputError if one names none."""
         named = tuple(tuple(clique) for clique in cliques)
         if any(not clique for clique in named):
             raise InputError("a workload lists an empty marginal; name at least one attribute")
@@ -127,7 +127,7 @@ class Workload:
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read a workload file (TOML or JSON).
+        """Read a workload file (TOML or JSON). Raises InputError if it is none.
 
         `marginals = 3`, `cliques = [["age", "sex"], ...]`, and a list for each query kind.
         """
@@ -141,7 +141,7 @@ class Workload:
 
     @classmethod
     def from_dict(cls, data: Any, *, where: str = "the workload") -> Workload:
-        """The workload that `to_dict`, a file or a manifest holds."""
+        """The workload that `to_dict`, a file or a manifest holds. Raises InputError if it holds none."""
         try:
             spec = WorkloadFile.model_validate(data)
         except ValidationError as error:

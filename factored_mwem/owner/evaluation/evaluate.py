@@ -118,7 +118,7 @@ def evaluate(
     manifest or a model file. `privacy_id`: the column of both tables that names people, by default what the
     manifest beside a release of people says; `order_by`: the column in whose order a person's rows
     are compared, else they are as they stand. `records` says what a record of a text file is, see Policy, and
-    `dialect` how the real one is written.
+    `dialect` how the real one is written. Raises InputError if the tables share fewer than `order` columns.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate

@@ -43,7 +43,8 @@ def private_report(
     folder, which may not be where public files lie; any other name must say NOT-PRIVATE, too. `columns`:
     those to compare. `records`, `dialect`: how a text table is written, as in `evaluate`.
 
-    Returns: the path of the page.
+    Returns: the path of the page. Raises InputError if its name does not say NOT-PRIVATE, is a public file's,
+    or the rows are not beside the manifest.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import private_report, release

@@ -88,7 +88,7 @@ def spanning_tree_cost(
     """The cost of a minimum spanning tree of a connected public graph, one edge's private weight protected.
 
     `edges` of vertices 0..vertices - 1; `weights` are brought to 0..upper, in steps of `grid`; the rest as of
-    `triangle_count`.
+    `triangle_count`. Raises InputError for an edge with an unknown vertex or the same one twice.
 
     >>> from factored_mwem.sessions.statistic import spanning_tree_cost
     >>> cost = spanning_tree_cost([(0, 1), (1, 2), (0, 2)], [6, 1, 4], upper=6, vertices=3)
