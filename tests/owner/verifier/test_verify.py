@@ -176,7 +176,7 @@ def test_a_chunked_draw_costs_what_its_chunks_cost(composition: Composition, mec
 
 
 def test_listed_keys_cost_what_they_move_beside_the_others() -> None:
-    """Where each of both kinds moves by 1, half of the charge is for either. Delta is for the others alone."""
+    """Where one of each kind moves by 1, half of the charge is for either; delta is for the others alone."""
     noise, draws = OpenDPNoise(Composition.ZCDP), []
     charge = Charge("discover", Mechanism.THRESHOLD, ("a", "rarer values"), 3.0, 2, Fraction(1, 10**6))
     with tapped() as tap:
