@@ -104,6 +104,9 @@ to divide its number: so votes, counts of values, cells and multiples are margin
     table, all counts would move at once. In the second look (`popular_together`) each row has one weight,
     which it shares among the values that it holds and no answer before named: a function of that row and of
     noisy answers, so a person's k rows add a vector at most k weights long, none of it below 0, to k c keys.
+    Values of public lists, which follow from what was found, are counted without a threshold in the same
+    reading: their keys are the same for neighbours, so they need no delta, and what a person changes in them
+    and in the others together is what was charged (`popular_together`).
  2. What is left: cells and multiples leave out the values that were *found* popular, by the noisy answer,
     never those that are popular; so given the answers before it is a histogram of a fixed part of the values.
     The finer grid is made of the coarse one's noisy counts.

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.cli.owning import verified_text
 from factored_mwem.errors import Ambiguous
-from factored_mwem.owner.verifier.comparison import ComparedDraw, losses, unfaithful
+from factored_mwem.owner.verifier.comparison import ComparedDraw, Keys, differently_asked, losses, unfaithful
 from factored_mwem.owner.verifier.edits import based, edited
 from factored_mwem.owner.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
 from factored_mwem.owner.verifier.sheet import Stranger, sheet_of
@@ -172,6 +173,22 @@ def test_a_chunked_draw_costs_what_its_chunks_cost(composition: Composition, mec
             draws.append(ComparedDraw("add", charge, 3.0, given, answer, tap.take()))
     assert [unfaithful(draw) for draw in draws] == [[], []]
     assert losses(*draws)[0].ratio == pytest.approx(1.0, rel=1e-9)
+
+
+def test_listed_keys_cost_what_they_move_beside_the_others() -> None:
+    """Where one of each kind moves by 1, half of the charge is for either; delta is for the others alone."""
+    noise, draws = OpenDPNoise(Composition.ZCDP), []
+    charge = Charge("discover", Mechanism.THRESHOLD, ("a", "rarer values"), 3.0, 2, Fraction(1, 10**6))
+    with tapped() as tap:
+        for moved in (0, 1):
+            counts = {"a": 100 + moved, "listed": moved}
+            answer = noise.threshold(counts, scale=3.0, threshold=50, listed=["listed"])
+            draws.append(
+                ComparedDraw("threshold", charge, 3.0, Keys(counts, 50, ("listed",)), answer, tap.take())
+            )
+    assert [unfaithful(draw) for draw in draws] == [[], []] and differently_asked(*draws) == ""
+    (finding,) = losses(*draws)
+    assert finding.ratio == pytest.approx(1.0, rel=1e-9)
 
 
 # ---- the recorder
