@@ -7,7 +7,7 @@ domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
@@ -16,9 +16,11 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.conditions import intervals, placed
+from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import EQUAL, applied, points_of
 from factored_mwem.domain.grids import level
 from factored_mwem.domain.rules import Computed, Derivation, Rule, Sum
+from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import Seen, hypotheses_of, values_of
 from factored_mwem.mechanisms.prune import Pruned
@@ -219,7 +221,7 @@ def tied_pruned(tie: Computed, first: First, source: Attribute, seen: Measuremen
     there = np.concatenate([applied(tie.as_, source.type, points) for points in points_of(source)])
     clear = np.isin(values, there) & (noisy[: len(values)] > level(len(values)) * seen.stddev)
     if not clear.any():
-        clear = np.isin(values, there)
+        clear = np.isin(values, there) if np.isin(values, there).any() else np.ones(len(values), dtype=bool)
     left = values[clear]
     attribute = _listed(first.found, left.tolist(), source)
     codes, kept = np.argmin(np.abs(values[:, None] - left[None, :]), axis=1), clear
@@ -260,6 +262,14 @@ def _revalidated(attribute: Attribute, **other: object) -> Attribute:
     return Attribute.model_validate(fields | more)
 
 
-def rules_among(relations: Sequence[Relation], names: Collection[str]) -> list[Rule]:
-    """The rules of which all columns are released."""
-    return [relation.rule for relation in relations if set(relation.rule.columns) <= set(names)]
+def that_fit(attributes: Sequence[Attribute], relations: Sequence[Relation]) -> list[Relation]:
+    """Those of which all columns are released; without the ties where a tied column has lost all values that
+    its function has, as what noise left of both may be.
+    """
+    names = {attribute.name for attribute in attributes}
+    left = [relation for relation in relations if set(relation.rule.columns) <= names]
+    try:
+        Domain(attributes, rules=[relation.rule for relation in left])
+    except InputError:
+        return [relation for relation in left if relation.tie is None]
+    return left

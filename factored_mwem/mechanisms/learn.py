@@ -24,7 +24,7 @@ from factored_mwem.mechanisms.functions import (
     Relation,
     derived_attributes,
     relations_in,
-    rules_among,
+    that_fit,
     tied_pruned,
     to_measure,
 )
@@ -117,14 +117,32 @@ def learn(
         for i, a in enumerate(kept)
     ]
     _check_worth(session, rows, pruned, measured)
+    learning = _learnt(session, found, (firsts, known), pruned, measured, relations)
+    return _with_maps(learning, policy, rows)
+
+
+def _learnt(
+    session: Session,
+    found: Sequence[FoundColumn],
+    before: tuple[Sequence[First], Sequence[Attribute]],
+    pruned: Sequence[Pruned],
+    measured: Sequence[Measurement],
+    relations: Sequence[Relation],
+) -> Learning:
+    """What is learnt, with the columns that follow from others. `before`: the first attributes of all
+    columns of the table, and others that are known.
+    """
+    firsts, known = before
     attributes = {made.attribute.name: made.attribute for made in pruned}
     fates = {made.attribute.name: made.fate for made in pruned}
     attributes |= derived_attributes(relations, firsts, attributes)
-    names = [name for name in (*(one.attribute.name for one in firsts), *first.names) if name in attributes]
-    domain = Domain(map(attributes.__getitem__, dict.fromkeys(names)), rules=rules_among(relations, names))
+    names = [one.name for one in (*(one.attribute for one in firsts), *known) if one.name in attributes]
+    relations = that_fit([attributes[name] for name in names], relations)
+    rules = [relation.rule for relation in relations]
+    domain = Domain(map(attributes.__getitem__, names), rules=rules)
     for name, rule in domain.derived.items():
         fates[name] = min((fates[of] for of in rule.sources), key=lambda fate: fate.kept)
-    learning = Learning(
+    return Learning(
         domain,
         session.recode(domain.modelled, {made.attribute.name: made.codes for made in pruned}),
         tuple(measured),
@@ -132,9 +150,8 @@ def learn(
         {column.column.name: column.enough / (session.unit.grains or 1) for column in found},
         {column.column.name: column.listed for column in found if column.listed is not None},
         tuple(one.attribute.name for one in firsts if one.attribute.name not in attributes),
-        tuple(relation for relation in relations if relation.target in attributes),
+        tuple(relations),
     )
-    return _with_maps(learning, policy, rows)
 
 
 def _with_maps(learning: Learning, policy: Policy, rows: float) -> Learning:

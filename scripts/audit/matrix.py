@@ -215,7 +215,7 @@ FUNCTIONS = ("education", "education-num", "schooling", "decade", "age")
 
 
 def related(relation: str, k: int, source: str) -> Configuration:
-    """Learnt, of columns that say something of each other, at an epsilon that tells it of few rows."""
+    """Learnt, of columns that say something of each other, at an epsilon at which few rows can tell."""
     more = {"epsilon": 1000.0, "max_cells": 2**17, "words": ["functions"]}
     return configuration("tree", Person(relation, k), source, learnt=True, columns=FUNCTIONS, **more)
 
