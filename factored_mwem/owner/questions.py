@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import shortened
-from factored_mwem.tables.codes.kinds import KINDS
-from factored_mwem.tables.codes.profile import ColumnProfile
 
 IDENTIFIER = (
     "nearly every value is its own: an identifier or free text; leave it out with --columns or list what is "
@@ -37,8 +36,19 @@ MONTH_NAME = re.compile(r"(\d{1,2})([ -])([A-Za-z]{3})\2(\d{4}|\d{2})(?!\d)(.*)"
 NUMBER = re.compile(r"[$€£]?\s*[+-]?\d{1,3}(?:[., ']\d{3})*(?:[.,]\d+)?\s*[%$€£]?")
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a column beside what the draft holds: some LOOKED_AT of its `texts`, whether some are
+    `coded`, digits after a zero, and whether most rows hold a value of their own alone, `once`.
+    """
+
+    texts: tuple[str, ...]
+    coded: bool
+    once: bool
+
+
 def questions_of(
-    attributes: Iterable[Attribute], profiles: Mapping[str, ColumnProfile], *, text: bool
+    attributes: Iterable[Attribute], columns: Mapping[str, Seen], *, text: bool
 ) -> tuple[str, ...]:
     """What is to be decided, most urgent first: who can be recognized, what was not read, what may stand for
     "unknown", what is an end or a code; last what holds of several columns, in one sentence for all. `text`:
@@ -47,13 +57,13 @@ def questions_of(
     attributes = list(attributes)
     by_rank: dict[int, list[str]] = defaultdict(list)
     for attribute in attributes:
-        for rank, sentence in _of_column(attribute, profiles[attribute.name], text=text):
+        for rank, sentence in _of_column(attribute, columns[attribute.name], text=text):
             by_rank[rank].append(f"{attribute.name!r}: {sentence}")
     own = [sentence for rank in sorted(by_rank) for sentence in by_rank[rank]]
     return (*own, *_of_several(attributes))
 
 
-def _of_column(attribute: Attribute, column: ColumnProfile, *, text: bool) -> Iterator[tuple[int, str]]:
+def _of_column(attribute: Attribute, column: Seen, *, text: bool) -> Iterator[tuple[int, str]]:
     """(how urgent it is, from 0 on; the sentence)."""
     if attribute.type == "string":
         notation = _notation(column) if text else None
@@ -66,7 +76,7 @@ def _of_column(attribute: Attribute, column: ColumnProfile, *, text: bool) -> It
         yield from _of_numbers(attribute, column)
 
 
-def _of_texts(attribute: Attribute, column: ColumnProfile) -> Iterator[tuple[int, str]]:
+def _of_texts(attribute: Attribute, column: Seen) -> Iterator[tuple[int, str]]:
     listed = [str(value) for value in attribute.values if value != attribute.other]
     if len(listed) > MANY_TEXTS:
         many = f"lists {len(listed)} texts that at least ten rows share"
@@ -81,17 +91,16 @@ def _of_texts(attribute: Attribute, column: ColumnProfile) -> Iterator[tuple[int
     if alike:
         how = "differ only in blanks or capitals and are taken as different values"
         yield 3, f"{_listed(alike)} {how}: if they are the same, clean the table first"
-    if column.votes()[KINDS.index("code")] and len(listed):
+    if column.coded and len(listed):
         yield 4, "is kept as text, for some of its numbers begin with a zero: is it a code?"
 
 
 MISSING = "list it in the field's missingValues and take it out here"
 
 
-def _of_numbers(attribute: Attribute, column: ColumnProfile) -> Iterator[tuple[int, str]]:
+def _of_numbers(attribute: Attribute, column: Seen) -> Iterator[tuple[int, str]]:
     values = list(attribute.values or attribute.specials.tolist())
-    once = int((column.counts == 1).sum())
-    if attribute.type == "integer" and attribute.edges and 2 * once > column.counts.sum():
+    if attribute.type == "integer" and attribute.edges and column.once:
         yield 0, NUMBERED
         return
     if attribute.sentinels:
@@ -153,9 +162,9 @@ def _is_run(attribute: Attribute) -> bool:
     return int(last) - int(first) == len(attribute.values) - 1
 
 
-def _notation(column: ColumnProfile) -> str | None:
+def _notation(column: Seen) -> str | None:
     """Dates and numbers that were not read, because they are written in a way that somebody must say."""
-    texts = [text.strip() for text in list(column.texts(("marker",)))[:LOOKED_AT]]
+    texts = [text.strip() for text in column.texts]
     texts = [text for text in texts if text]
     for pattern, name in ((YEAR_FIRST, _year_first), (DAY, _day_or_month_first), (MONTH_NAME, _month_name)):
         matches = [match for text in texts if (match := pattern.fullmatch(text))]
@@ -163,7 +172,7 @@ def _notation(column: ColumnProfile) -> str | None:
             said = name(matches)
             return f"looks like dates but is taken as text: to read it, say --date-format {said}"
     numbers = [text for text in texts if NUMBER.fullmatch(text)]
-    if len(numbers) >= MOST * len(texts) > 0 and not column.votes()[KINDS.index("code")]:
+    if len(numbers) >= MOST * len(texts) > 0 and not column.coded:
         plain = "write plain numbers, without groups of digits and signs"
         return f"looks like numbers but is taken as text: to read it, say --decimal, or {plain}"
     return None
