@@ -592,8 +592,8 @@ def test_constancy_is_that_of_a_loop_over_people() -> None:
 def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_alone() -> None:
     """The same table, other noise, other choices; and each is charged before it is drawn."""
     rng = np.random.default_rng(2)
-    rows = rng.geometric(0.3, 4000)
-    who, own = np.repeat(np.arange(4000), rows), rng.integers(0, 9, 4000)
+    rows_of_each = rng.geometric(0.3, 4000)
+    who, own = np.repeat(np.arange(4000), rows_of_each), rng.integers(0, 9, 4000)
     table = pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
     policy = Policy.of(privacy_id="who", people=True)
     source = People.of(open_source(table), "who", policy.contributions, policy.unit.row_weight)
@@ -603,6 +603,7 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
         rows, beyond = most_rows(session, source)
         assert rows == most and (beyond is None) == (most == 64)
         assert beyond is None or 0 <= beyond <= 1
+        assert offset or beyond == pytest.approx((np.minimum(rows_of_each, 64) > 10).mean())
         assert constant_columns(session, source, ["a", "b"]) == constant
         charges = [(c.stage, c.target) for c in session.accountant.entries]
         assert charges == [("discover", ("people", "rows")), ("discover", ("a", "b", "constant"))]
