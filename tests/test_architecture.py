@@ -195,7 +195,8 @@ WHO_SAYS = {
     ),
     "ColumnProfile": (
         "owner.draft privacy.discover privacy.other.projected privacy.popular tables.backends.people "
-        "tables.backends.people_spark tables.backends.source tables.backends.spark tables.backends.sql tables.codes.profile "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark "
+        "tables.backends.sql tables.codes.profile "
         "tables.codes.rest"
     ),
     "recode": "mechanisms.learn privacy.counts privacy.session",
