@@ -3,9 +3,10 @@
     python scripts/bench people visits.csv --person patient
     python scripts/bench people visits.parquet --person patient --runs 3 --epsilons 0.1 1 -o runs.csv
 
-Three ways: `people` is `--people`; `rows` is `--privacy-id` with `--contributions` of 20, or of the most rows
+Four ways: `people` is `--people`; `rows` is `--privacy-id` with `--contributions` of 20, or of the most rows
 that a person has; `one row` releases a random row of each person as a table of its own, whose rows weigh
-afterwards as much as its column of how many rows the person has says: what can be had of single rows.
+afterwards as much as its column of how many rows the person has says: what can be had of single rows;
+`shuffled` is `--people` where the ids are dealt out anew, so that no two rows of a person go together.
 
 Errors are of rows: of a column of numbers with more than 30 values the Kolmogorov-Smirnov distance, of others
 the total variation of values; the mean over all columns, and the worst. `sizes` is the total variation of how
@@ -26,7 +27,7 @@ from common.runner import Benchmark, Options, Row
 
 from factored_mwem import NothingLearnt, release
 
-Way = Literal["people", "rows", "one row"]
+Way = Literal["people", "rows", "one row", "shuffled"]
 NUMBERS, MOST, CONTRIBUTIONS = 30, 64, 20
 SIZE = "rows of the person"
 
@@ -66,6 +67,12 @@ def sizes_apart(real: pd.Series, made: pd.Series) -> float:
     return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
 
 
+def dealt_anew(real: pd.DataFrame, person: str, run: int) -> pd.DataFrame:
+    """The same rows and the same ids, as often, in another order of the ids."""
+    order = np.random.default_rng(run).permutation(len(real))
+    return real.assign(**{person: real[person].iloc[order].set_axis(real.index)})
+
+
 def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float, run: int) -> Row:
     """The errors of a release of `real`."""
     by, sizes, began = options.person, real.groupby(options.person).size(), time.process_time()
@@ -73,6 +80,8 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
         table = real.groupby(by).sample(1, random_state=run)
         table = table.assign(**{SIZE: table[by].map(sizes).clip(upper=MOST)}).drop(columns=by)
         choices: dict[str, Any] = {}
+    elif way == "shuffled":
+        table, choices = dealt_anew(real, by, run), {"privacy_id": by, "people": True}
     else:
         most = {"contributions": min(int(sizes.max()), CONTRIBUTIONS)}
         table, choices = real, {"privacy_id": by, **({"people": True} if way == "people" else most)}
@@ -84,14 +93,16 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
     weights = made[SIZE].clip(1, MOST).to_numpy(float) if way == "one row" else np.ones(len(made))
     apart = [distance(real[name], made[name], weights) for name in real.columns if name != by]
     row: Row = {"mean": float(np.mean(apart)), "worst": max(apart), "cpu": cpu, "status": "ok"}
-    own = made.groupby(by).size() if way == "people" else made[SIZE] if way == "one row" else None
+    own = (
+        made.groupby(by).size() if way in ("people", "shuffled") else made[SIZE] if way == "one row" else None
+    )
     return row if own is None else row | {"sizes": sizes_apart(sizes, own)}
 
 
 def measured(options: PeopleOptions, folder: Path) -> Iterator[Row]:
     table = options.table
     real = pd.read_parquet(table) if table.suffix == ".parquet" else pd.read_csv(table)
-    ways: tuple[Way, ...] = ("people", "rows", "one row")
+    ways: tuple[Way, ...] = ("people", "rows", "one row", "shuffled")
     for epsilon in options.epsilons:
         for run in range(options.runs):
             for way in ways:
