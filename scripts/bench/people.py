@@ -4,9 +4,10 @@
     python scripts/bench people visits.parquet --person patient --runs 3 --epsilons 0.1 1 -o runs.csv
     python scripts/bench people visits.csv --person patient --order day
 
-Three ways: `people` is `--people`; `rows` is `--privacy-id` with `--contributions` of 20, or of the most rows
+Four ways: `people` is `--people`; `rows` is `--privacy-id` with `--contributions` of 20, or of the most rows
 that a person has; `one row` releases a random row of each person as a table of its own, whose rows weigh
-afterwards as much as its column of how many rows the person has says: what can be had of single rows.
+afterwards as much as its column of how many rows the person has says: what can be had of single rows;
+`shuffled` is `--people` where the ids are dealt out anew, so that no two rows of a person go together.
 
 Errors are of rows: of a column of numbers with more than 30 values the Kolmogorov-Smirnov distance, of others
 the total variation of values; the mean over all columns, and the worst. `sizes` is the total variation of how
@@ -32,7 +33,7 @@ from common.runner import Benchmark, Options, Row
 
 from factored_mwem import NothingLearnt, release
 
-Way = Literal["people", "ordered", "rows", "one row", "at random"]
+Way = Literal["people", "ordered", "rows", "one row", "shuffled", "at random"]
 NUMBERS, MOST, CONTRIBUTIONS, TENTHS = 30, 64, 20, 10
 SIZE = "rows of the person"
 
@@ -97,10 +98,10 @@ def in_order_apart(real: pd.DataFrame, made: pd.DataFrame, by: str, order: str) 
     return row
 
 
-def at_random(real: pd.DataFrame, by: str, run: int) -> pd.DataFrame:
-    """The real rows, given to people at random, each of whom has as many as they had."""
-    rows = real.drop(columns=by).sample(frac=1, random_state=run).reset_index(drop=True)
-    return rows.assign(**{by: real[by].to_numpy()})
+def dealt_anew(real: pd.DataFrame, person: str, run: int) -> pd.DataFrame:
+    """The same rows and the same ids, as often, in another order of the ids."""
+    order = np.random.default_rng(run).permutation(len(real))
+    return real.assign(**{person: real[person].iloc[order].set_axis(real.index)})
 
 
 def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float, run: int) -> Row:
@@ -110,13 +111,15 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
         table = real.groupby(by).sample(1, random_state=run)
         table = table.assign(**{SIZE: table[by].map(sizes).clip(upper=MOST)}).drop(columns=by)
         choices: dict[str, Any] = {}
+    elif way == "shuffled":
+        table, choices = dealt_anew(real, by, run), {"privacy_id": by, "people": True}
     else:
         most = {"contributions": min(int(sizes.max()), CONTRIBUTIONS)}
         table, choices = real, {"privacy_id": by, **(most if way == "rows" else {"people": True})}
         choices |= {"order_by": options.order} if way == "ordered" else {}
     try:
         made = (
-            at_random(real, by, run)
+            dealt_anew(real, by, run)
             if way == "at random"
             else release(table, options.marginals, epsilon=epsilon, **choices).to_pandas()
         )
@@ -135,9 +138,9 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
 def measured(options: PeopleOptions, folder: Path) -> Iterator[Row]:
     table = options.table
     real = pd.read_parquet(table) if table.suffix == ".parquet" else pd.read_csv(table)
-    ways: tuple[Way, ...] = ("people", "rows", "one row")
+    ways: tuple[Way, ...] = ("people", "rows", "one row", "shuffled")
     if options.order is not None:
-        ways = ("people", "ordered", "at random", "rows", "one row")
+        ways = (*ways, "ordered", "at random")
     for epsilon in options.epsilons:
         for run in range(options.runs):
             for way in ways:

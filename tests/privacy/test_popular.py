@@ -179,8 +179,8 @@ def _alike(claim: int, most: int) -> np.ndarray:
 def _of_the_batch(honest: Callable[..., Any]) -> Callable[..., Any]:
     """Weights follow the fullest row of a batch: one row more moves all."""
 
-    def weighs(columns: Any, known: Any) -> Any:
-        sums = honest(columns, known)
+    def weighs(columns: Any, known: Any, times: Any = None) -> Any:
+        sums = honest(columns, known, times)
         nulls = sum(column.null_count for column in columns)
         return [(values, each * (1 + (nulls == 0))) for values, each in sums]
 

@@ -116,7 +116,7 @@ def test_graphs_compares_mechanisms_in_one_run(tmp_path: Path) -> None:
     assert len(rows) == 7 and "ratio" in header and "| 1.00 |" in rows[0]
 
 
-def test_people_are_released_in_three_ways(tmp_path: Path) -> None:
+def test_people_are_released_in_four_ways(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     rows = rng.geometric(0.4, 3000)
     who, sex = np.repeat(np.arange(3000), rows), rng.choice(["F", "M"], 3000)
@@ -128,7 +128,7 @@ def test_people_are_released_in_three_ways(tmp_path: Path) -> None:
     }
     pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
     found = runs(tmp_path / "runs.csv", "people", tmp_path / "t.csv", "--person", "who", "--epsilons", 5)
-    assert [row["way"] for row in found] == ["people", "rows", "one row"]
+    assert [row["way"] for row in found] == ["people", "rows", "one row", "shuffled"]
     errors = {row["way"]: float(row["mean"]) for row in found if row["status"] == "ok"}
     assert 0 < errors["people"] < 0.1 and float(found[0]["sizes"]) < 0.1
 

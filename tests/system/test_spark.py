@@ -283,9 +283,7 @@ def test_people_weigh_one_as_anywhere(spark: Any, tmp_path: Path) -> None:
 def test_of_people_all_that_reaches_the_noise_is_the_same(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: bool
 ) -> None:
-    """A declared domain and a learnt one, where nobody has more rows than are used. Seen to fail: where a row
-    weighs one.
-    """
+    """A declared domain and a learnt one, where nobody has more rows than are used."""
     monkeypatch.setattr(learning, "_check_rows", lambda *_: None)
     table = of_people.table_of_people(3000, people=700, most=5)
     options: dict[str, Any] = {"contributions": 5, "epsilon": 500.0, "rounds": 3}
