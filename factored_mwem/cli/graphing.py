@@ -21,7 +21,7 @@ VALUES = ("lines", "decimal", "date_format", "time_zone", "missing")
 """Settings that say how values are written, which names of vertices have no need of."""
 
 
-Edges = Annotated[
+EdgeTable = Annotated[
     str,
     typer.Argument(
         metavar="EDGES", help="Edge list with a header and a column for each end: CSV, Parquet and so on."
@@ -51,7 +51,7 @@ Method = Annotated[
 ]
 EdgeList = Annotated[str | None, output_option("Edge list.  [default: NAME.synthetic.csv]")]
 Weights = Annotated[str | None, option("Also write the noisy weights of all pairs here.", panel=Group.OUTPUT)]
-Cuts = Annotated[
+CutFile = Annotated[
     Path | None,
     option(
         'File of cuts, one a line: {"from": [0, 1], "to": [2]}. Their answers go to '
@@ -66,7 +66,7 @@ Seed = Annotated[
 
 @takes(Group.PRIVACY, Group.READING, Group.BOOKS, without=VALUES)
 def graph(
-    edges: Edges,
+    edges: EdgeTable,
     settings: ReleaseSettings,
     vertices: Vertices,
     columns: Ends = None,
@@ -74,7 +74,7 @@ def graph(
     method: Method = None,
     output: EdgeList = None,
     weights: Weights = None,
-    queries: Cuts = None,
+    queries: CutFile = None,
     sample_seed: Seed = None,
     overwrite: Overwrite = False,
     json_only: Json = False,

@@ -15,7 +15,7 @@ PANEL = "Statistic"
 KINDS = ("count", "mean", "variance", "median", "quantile", "min", "max")
 
 
-Column = Annotated[str, option("Column of numbers.", panel=PANEL)]
+OfColumn = Annotated[str, option("Column of numbers.", panel=PANEL)]
 What = Annotated[str, option("The statistic.", panel=PANEL, metavar=f"[{'|'.join(KINDS)}]")]
 Lower = Annotated[float, option("Public lower bound: smaller values count as this.", panel=PANEL)]
 Upper = Annotated[float, option("Public upper bound: larger values count as this.", panel=PANEL)]
@@ -24,7 +24,7 @@ Step = Annotated[
     float | None,
     option("Step between the values that are distinguished.  [default: as fine as may be]", panel=PANEL),
 ]
-Noise = Annotated[
+NoiseKind = Annotated[
     str | None,
     option(
         "How median, quantile, min and max are measured.  [default: exponential, which chooses by rank; "
@@ -33,7 +33,7 @@ Noise = Annotated[
         metavar="[cauchy|laplace|exponential]",
     ),
 ]
-Rows = Annotated[
+KnownRows = Annotated[
     int | None,
     option(
         "Rows with a value, where that is public and needed; else a quarter of epsilon measures it.",
@@ -67,14 +67,14 @@ Record = Annotated[
 def statistic(
     table: Tables,
     settings: ReleaseSettings,
-    column: Column,
+    column: OfColumn,
     what: What,
     lower: Lower,
     upper: Upper,
     at: At = None,
     grid: Step = None,
-    noise: Noise = None,
-    rows: Rows = None,
+    noise: NoiseKind = None,
+    rows: KnownRows = None,
     complete: Complete = False,
     delta: Delta = None,
     output: Record = None,
