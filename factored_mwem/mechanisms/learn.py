@@ -100,9 +100,9 @@ def learn(
     first = Domain([*(one.attribute for one in looked), *known])
     session = session.encode(first, table)
     kept_back = budget.amount * maps_share(policy)
-    cost = max(session.left - kept_back, Fraction(0)) * (
-        1 if alone else one_way_share(first, policy, budget, rows)
-    )
+    cost = max(session.left - kept_back, Fraction(0))
+    if not alone:
+        cost = session.left * one_way_share(first, policy, budget, rows)
     taken = [
         session.measure(session.rows, (a,), cost=cost * part)
         for a, part in enumerate(initial_shares(first.shape))
@@ -116,7 +116,7 @@ def learn(
         replace(taken[a], positions=(i,), noisy=_counts(looked[a : a + 1], settled[a], taken[a].stddev))
         for i, a in enumerate(kept)
     ]
-    _check_worth(session, rows, pruned, measured)
+    _check_worth(session, rows, pruned, measured, relations)
     learning = _learnt(session, found, (firsts, known), pruned, measured, relations)
     return _with_maps(learning, policy, rows)
 
@@ -246,11 +246,19 @@ def _check_texts(
 
 
 def _check_worth(
-    session: Session, rows: float, settled: Sequence[Pruned], measured: Sequence[Measurement]
+    session: Session,
+    rows: float,
+    settled: Sequence[Pruned],
+    measured: Sequence[Measurement],
+    relations: Sequence[Relation],
 ) -> None:
-    """Raises NothingLearnt if noise hides most of the mean column: what comes after cannot mend that."""
+    """Raises NothingLearnt if noise hides most of the mean column: what comes after cannot mend that. What
+    follows from other columns is as good as the worst of them.
+    """
     pairs = zip(settled, measured, strict=True)
     lost = {made.attribute.name: predicted_loss(made, m, rows) for made, m in pairs}
+    for target, *sources in (relation.rule.columns for relation in relations):
+        lost.setdefault(target, max((lost.get(name, 1.0) for name in sources), default=1.0))
     unique = [made.attribute.name for made in settled if is_unique(made.attribute, made.fate)]
     _check_lost(session, rows, lost, unique)
 

@@ -107,6 +107,7 @@ def test_one_of_the_model_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None
         check_says_the_truth("few rows")
 
 
+@pytest.mark.usefixtures("without_functions")
 def test_of_a_learnt_domain_too() -> None:
     rows = pa.table({"name": ["x", "y", "z"] * 2000, "age": [*range(20, 80)] * 100})
     made = made_of(source=rows, workload=2, domain=None, epsilon=5.0)

@@ -65,6 +65,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("marker", ["NA", "None", "#N/A"])
+@pytest.mark.usefixtures("without_functions")
 def test_a_marker_is_missing_but_in_a_column_of_text(tmp_path: Path, marker: str) -> None:
     """Learnt without noise; of a thousand cells of each column a fourth holds the marker."""
     lines = [TYPES, *zip(*([*values, marker] for values, _ in TYPES.values()), strict=True)]
