@@ -189,18 +189,15 @@ def discover(
             resolution=seen.resolution() if kind == "datetime" else None,
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
+        sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory
         if kind != "boolean":
             cost = part * each.get(kind, VALUES) * (1 - second)
-            start = ColumnDiscovery(session, profiles[column.name], start).popular(cost, delta)
-        if kind in each:  # read for the last time: the second look needs the memory
-            del profiles[column.name]
+            start = ColumnDiscovery(session, sealed, start).popular(cost, delta)
+        if start.kinds:
+            start = ColumnDiscovery(session, sealed, start).beside_values(part)
         found.append(start)
     cost = part * second * sum(each.get(kind, VALUES) for kind in types)
-    found = popular_together(session, table, found, cost, budget.discovery_delta * second)
-    return [
-        ColumnDiscovery(session, profiles[one.column.name], one).beside_values(part) if one.kinds else one
-        for one in found
-    ]
+    return popular_together(session, table, found, cost, budget.discovery_delta * second)
 
 
 def check_delta(delta: float) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.domain.conditions import STEPS
+from factored_mwem.domain.singles import Singles
 from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS, kind_of, tick_of
 from factored_mwem.tables.codes.rest import Known
 
@@ -23,6 +25,7 @@ class FoundColumn:
     they were found by what rows that hold other rare values gave them. `enough`: about how many rows a value
     needs to be found at all. `coarse`: noisy counts of what is left over the coarse grid, of `coarse_stddev`.
     `edges`, `noisy`: finer cells and their noisy counts, of `cell_stddev`; none if nothing stands out.
+    `singles`: the single values that are there, where they are fewer than the cells could hold.
     `multiple_of`: what nearly all of what is left of whole numbers is rounded to. `mixed`: whether the votes
     say that there are texts beside the numbers or moments of a column of text, found or not.
     """
@@ -45,6 +48,7 @@ class FoundColumn:
     edges: np.ndarray | None = None
     noisy: np.ndarray | None = None
     cell_stddev: float = 0.0
+    singles: Singles | None = None
     multiple_of: int = 1
     numbers: float = 0.0
     mixed: bool = False
@@ -65,6 +69,11 @@ class FoundColumn:
     def tick(self) -> int:
         """How many whole numbers lie from one value that the column's type can hold to the next."""
         return tick_of(self.column.type) if self.type == "datetime" else 1
+
+    @property
+    def step(self) -> int:
+        """The same from one value that nearly all are multiples of to the next."""
+        return max(STEPS.get(self.resolution or "", 1), self.tick, self.multiple_of)
 
     @property
     def kinds(self) -> tuple[str, ...]:
