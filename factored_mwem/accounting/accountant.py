@@ -120,6 +120,7 @@ def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> floa
     return scale
 
 
+SINGLE = "single values"
 RARER = "rarer values"
 """The last word of what the charge of the second look for values is about (`privacy/popular.py`), whose noise
 is in parts of a row.

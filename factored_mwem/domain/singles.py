@@ -1,4 +1,4 @@
-"""Singles: which single values noisy counts show to be there, where a column has fewer than its bins could hold.
+"""Singles: which values noisy counts show to be there, where a column has fewer than its bins could hold.
 
 Codes, prices and clock times leave most whole numbers out. What is known of a group of neighbouring values is
 how many rows they have together; of each value a count whose noise may be as large as that. From all of them
@@ -27,17 +27,21 @@ LUMPY = 5.0
 """Deviations of noise from which counts are believed to differ from their group's mean; else values are drawn
 evenly, as from any bin.
 """
-ABSENT = 0.01
-"""The share of what bins draw that is expected to lie at values that nobody has."""
+ABSENT = (0.01, 0.05, 0.15)
+"""The share of what bins draw that is expected to lie at values that nobody has: the least of these at which
+the expected error is no larger than that of drawing evenly.
+"""
 FEWER = 0.95
-"""Where what was seen does not tell nothing from little, so large a part of the values is taken to be absent."""
+"""Where what was seen does not tell nothing from little, so large a part of the values counts as absent."""
+EXPLAINED = 0.25
+"""The share of what was counted that such values must have."""
 LEVELS, LEAST, ROUNDS, SAMPLE = 40, 0.25, 40, 4096
-"""Of the mixture: counts that are tried, the least of them in means, steps, and values that it is made from."""
+"""Of the mixture: counts that are tried, the least of them in means, steps, and values it is made from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Singles:
-    """`units: int64[value]`, ascending; `counts: int64[value]`, above 0, how often they come in proportion."""
+    """`units: int64[value]`, ascending; `counts: int64[value]`, above 0, how often each comes."""
 
     units: np.ndarray
     counts: np.ndarray
@@ -82,12 +86,6 @@ class SingleCells:
         units = np.concatenate(inner)
         return cls(fine, np.searchsorted(fine, units), units, np.repeat(np.maximum(mean[group], 0.0), sizes))
 
-    def hold(self, units: np.ndarray) -> np.ndarray:
-        """bool[unit]: whether each lies in a cell of one value."""
-        single = np.zeros(len(self.edges) + 1, dtype=bool)
-        single[self.single + 1] = True
-        return single[np.searchsorted(self.edges, units, side="right")]
-
     def seen(self, counts: np.ndarray, stddev: float, special: np.ndarray) -> Singles | None:
         """The values that are there and are not `special`; None where all may be, about evenly. `counts:
         float64[single]`, with noise of `stddev`, each about the same part of what it counts.
@@ -100,16 +98,35 @@ class SingleCells:
         spread = ((counts - level) ** 2).sum() / stddev**2 - len(counts)
         if spread < LUMPY * (2 * len(counts)) ** 0.5:
             return None
-        absent, expected = _posterior(counts, level, stddev)
-        order = np.argsort(absent, kind="stable")
-        wrong = np.cumsum((absent * expected)[order]) / np.maximum(np.cumsum(expected[order]), 1e-9)
-        kept = np.sort(order[(wrong <= ABSENT) & (absent[order] < 0.5)])
-        drawn = np.maximum(np.rint(expected[kept]), 1).astype(np.int64)
-        return Singles(self.units[looked][kept], drawn) if len(kept) else None
+        which = _chosen(*_posterior(counts, level, stddev), level)
+        if which is None or counts[which > 0].sum() < EXPLAINED * counts.sum():
+            return None
+        drawn = np.maximum(np.rint(which), 1).astype(np.int64)
+        return Singles(self.units[looked], drawn).of(which > 0)
+
+
+def _chosen(posterior: np.ndarray, tried: np.ndarray, level: np.ndarray) -> np.ndarray | None:
+    """float64[value]: how often each is drawn, 0 for those that are not there; None where evenly is better.
+    `posterior`, `tried: float64[value, count]`: how likely each count is, and that count.
+    """
+    absent, expected = posterior[:, 0], (posterior * tried).sum(axis=1)
+
+    def error(drawn: np.ndarray) -> float:
+        drawn = drawn * (expected.sum() / drawn.sum())
+        return float((posterior * np.abs(tried - drawn[:, None])).sum())
+
+    order, evenly = np.argsort(absent, kind="stable"), error(level)
+    wrong = np.cumsum((absent * expected)[order]) / np.maximum(np.cumsum(expected[order]), 1e-9)
+    for most in ABSENT:
+        kept = order[(wrong <= most) & (absent[order] < 0.5)]
+        drawn = np.where(np.isin(np.arange(len(level)), kept), expected, 0.0)
+        if len(kept) and error(drawn) <= evenly:
+            return drawn
+    return None
 
 
 def _posterior(counts: np.ndarray, level: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:
-    """(float64[value]: how likely it is that a count is 0, and the count that is expected)."""
+    """(float64[value, count]: how likely each count is, of which 0 is the first, and that count)."""
     most = max(float((counts / level).max()), 2.0)
     times = np.concatenate([[0.0], np.geomspace(LEAST, min(most, 1e6), LEVELS)])
 
@@ -124,7 +141,7 @@ def _posterior(counts: np.ndarray, level: np.ndarray, stddev: float) -> tuple[np
         prior = (sample / (sample @ prior)[:, None]).mean(axis=0) * prior
     weights = likelihood(slice(None)) * prior
     weights /= weights.sum(axis=1, keepdims=True)
-    return weights[:, 0], weights @ times * level
+    return weights, level[:, None] * times
 
 
 def around(edges: np.ndarray, units: np.ndarray) -> np.ndarray:

@@ -42,6 +42,7 @@ from factored_mwem.privacy.popular import (
 )
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.single_values import single_values
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import (
     KINDS,
@@ -196,7 +197,11 @@ def discover(
         if start.kinds:
             start = ColumnDiscovery(session, sealed, start).beside_values(part)
         found.append(start)
+    counted = part * second * sum(VALUES for one in found if one.kinds)
+    found = single_values(session, table, found, counted)
     cost = part * second * sum(each.get(kind, VALUES) for kind in types)
+    if any(one.cells is not None for one in found):
+        cost -= counted
     return popular_together(session, table, found, cost, budget.discovery_delta * second)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.domain.singles import Singles
+from factored_mwem.domain.singles import SingleCells, Singles
 from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS, kind_of, tick_of
 from factored_mwem.tables.codes.rest import Known
 
@@ -25,7 +25,7 @@ class FoundColumn:
     they were found by what rows that hold other rare values gave them. `enough`: about how many rows a value
     needs to be found at all. `coarse`: noisy counts of what is left over the coarse grid, of `coarse_stddev`.
     `edges`, `noisy`: finer cells and their noisy counts, of `cell_stddev`; none if nothing stands out.
-    `singles`: the single values that are there, where they are fewer than the cells could hold.
+    `cells`: single values that were counted; `singles`: those that are there, where not about all are.
     `multiple_of`: what nearly all of what is left of whole numbers is rounded to. `mixed`: whether the votes
     say that there are texts beside the numbers or moments of a column of text, found or not.
     """
@@ -48,6 +48,7 @@ class FoundColumn:
     edges: np.ndarray | None = None
     noisy: np.ndarray | None = None
     cell_stddev: float = 0.0
+    cells: SingleCells | None = None
     singles: Singles | None = None
     multiple_of: int = 1
     numbers: float = 0.0
@@ -84,7 +85,10 @@ class FoundColumn:
 
     @property
     def known(self) -> Known:
-        return Known(self.kinds, self.unit, self.scale, frozenset(self.values), frozenset(self.texts))
+        values = frozenset(self.values)
+        if self.cells is not None:  # what they showed is all that is to be known of these
+            values |= frozenset(self.cells.units.astype(np.float64).tolist())
+        return Known(self.kinds, self.unit, self.scale, values, frozenset(self.texts))
 
     @property
     def mostly_text(self) -> bool:

@@ -9,12 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-
 from factored_mwem.accounting.accountant import RARER, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.singles import SingleCells, Singles
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -40,19 +37,13 @@ def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, 
 
 
 def keys_together(
-    found: Sequence[FoundColumn],
-    profiles: Mapping[str, ColumnProfile],
-    least: int,
-    cells: Sequence[SingleCells | None],
+    found: Sequence[FoundColumn], profiles: Mapping[str, ColumnProfile], least: int
 ) -> dict[str, int]:
-    """The same of several columns, but for numbers and moments in their `cells`: the place of the column, a
-    blank, and its key.
-    """
+    """The same of several columns: the place of the column, a blank, and its key."""
     return {
         f"{at} {key}": n
-        for at, (one, own) in enumerate(zip(found, cells, strict=True))
+        for at, one in enumerate(found)
         for key, n in keys_of(one, profiles[one.column.name], least).items()
-        if own is None or key[0] != "v" or not own.hold(np.array([int(float(key[1:]))]))[0]
     }
 
 
@@ -72,10 +63,6 @@ def popular_together(
     b, neither below 0: squared L2 |a - b|^2 <= |a|^2 + |b|^2, so at most 2 (k W)^2, linf k W, l0 2 k c. What
     is taken off all counts is public and moves none further, as in `ColumnDiscovery.popular`; so a key that
     only one of two neighbours hands to the noise has k W at most.
-
-    Numbers and moments in cells of one value, which earlier noisy answers fixed, are no keys but cells of a
-    histogram: a row gives its weight for a column to one key or to one cell. So keys and cells together are
-    the vector above. All get noise of the same scale, those cells without a threshold, for they are public.
     """
     looked = [one for one in found if is_looked_at(one)]
     if not looked or not cost:
@@ -88,35 +75,14 @@ def popular_together(
     sensitivity = unit.l2_squared_of_marginal * WEIGHT**2
     charge = Charge("discover", Mechanism.THRESHOLD, (*names, RARER), scale, sensitivity, charged)
     profiles: dict[str, ColumnProfile] = session._unseal(rests, charge)
-    cells = [cells_of(one) for one in looked]
-    counts = keys_together(looked, profiles, least, cells)
+    counts = keys_together(looked, profiles, least)
     kept = session.noise.threshold(counts, scale=scale, threshold=threshold)
     more: dict[str, dict[str, int]] = {name: {} for name in names}
     for place, n in kept.items():
         at, key = place.split(" ", 1)
         more[names[int(at)]][key] = (n + least) // WEIGHT
-    enough, singles = (threshold + least) / WEIGHT, {}
-    for one, own in zip(looked, cells, strict=True):
-        if own is None:
-            continue
-        name, special = one.column.name, np.array(list(one.values), dtype=np.int64)
-        rows = profiles[name].histogram(one.kinds, one.unit, one.scale, own.edges, special)[own.single]
-        noisy = session.noise.add(rows, scale=scale)
-        often = noisy >= threshold + least
-        known = zip(own.units[often].tolist(), noisy[often].tolist(), strict=True)
-        more[name] |= {"v" + repr(float(unit)): n // WEIGHT for unit, n in known}
-        singles[name] = own.seen(noisy / WEIGHT, scale / WEIGHT, special)
-    return [
-        with_rare(one, more[name], enough, singles.get(name)) if (name := one.column.name) in names else one
-        for one in found
-    ]
-
-
-def cells_of(found: FoundColumn) -> SingleCells | None:
-    """The single values that have cells of their own in the second look: public."""
-    if found.unit == "number" or found.edges is None or found.noisy is None:
-        return None
-    return SingleCells.of(found.edges, found.noisy, found.cell_stddev, found.step)
+    enough = (threshold + least) / WEIGHT
+    return [with_rare(one, more[one.column.name], enough) if one in looked else one for one in found]
 
 
 def second_share(columns: int) -> Fraction:
@@ -128,24 +94,17 @@ def is_looked_at(found: FoundColumn) -> bool:
     """Whether rarer values are looked for: of numbers and moments, where any value of their own was found,
     for the others have cells.
     """
-    if found.type in ("string", "boolean"):
-        return found.type == "string"
-    return bool(found.values or found.texts) or cells_of(found) is not None
+    return found.type == "string" or (found.type != "boolean" and bool(found.values or found.texts))
 
 
-def with_rare(
-    found: FoundColumn, more: dict[str, int], enough: float, singles: Singles | None = None
-) -> FoundColumn:
+def with_rare(found: FoundColumn, more: dict[str, int], enough: float) -> FoundColumn:
     values = {float(key[1:]): n for key, n in more.items() if key[0] == "v"}
     texts = {key[1:]: n for key, n in more.items() if key[0] == "t"}
-    if singles is not None:
-        singles = singles.of(~np.isin(singles.units, list(values)))
     return replace(
         found,
         values=found.values | values,
         texts=found.texts | texts,
-        rare=frozenset([*values, *texts]),
-        singles=singles,
+        rare=found.rare | frozenset([*values, *texts]),
         enough=min(enough, found.enough),
     )
 

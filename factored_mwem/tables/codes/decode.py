@@ -38,8 +38,8 @@ def own_type(attribute: Attribute) -> pa.DataType:
 
 
 def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.random.Generator) -> pa.Array:
-    """Values of `field`'s type for `codes: int[row]`: listed or special ones, or inside their bin: uniform, or
-    its bin values by their weights.
+    """Values of `field`'s type for `codes: int[row]`: listed or special ones, or inside their bin: uniform,
+    or its bin values by their weights.
     """
     codes = codes.astype(np.int64)
     null = codes == attribute.null_code if attribute.nullable else None
@@ -86,7 +86,7 @@ def _draw(
 def _draw_bin_values(
     attribute: Attribute, inside: np.ndarray, drawn: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """int64 or float64[row]: of the bin values of each row's bin one by their weights; as `drawn` in others."""
+    """int64 or float64[row]: of each row's bin a bin value, by weight; as `drawn` where it has none."""
     units, weights = attribute.drawn
     ends, total = np.searchsorted(units, attribute.cuts), np.concatenate([[0], np.cumsum(weights)])
     first, room = total[ends[:-1]][inside], np.diff(total[ends])[inside]
