@@ -31,6 +31,7 @@ OPENERS = (
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
     "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
+    "privacy.single_values.single_values",
     "privacy.discover.ColumnDiscovery.zone",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
@@ -130,7 +131,10 @@ def _called(node: ast.AST | None) -> str:
     return _full(node).split(".")[-1]
 
 
-HANDED_TO = "encode of discover popular_together learn read read_edges seal_rows check_numbers isinstance"
+HANDED_TO = (
+    "encode of discover popular_together single_values learn read read_edges seal_rows check_numbers "
+    "isinstance"
+)
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
 """What may be asked of one."""
@@ -188,13 +192,13 @@ WHO_SAYS = {
         "tables.backends.spark tables.backends.sql tables.codes.profile"
     ),
     "weighed": (
-        "privacy.popular tables.backends.people tables.backends.source tables.backends.spark "
-        "tables.backends.sql tables.codes.rest"
+        "privacy.popular privacy.single_values tables.backends.people tables.backends.source "
+        "tables.backends.spark tables.backends.sql tables.codes.rest"
     ),
     "ColumnProfile": (
-        "owner.draft privacy.discover privacy.other.projected privacy.popular tables.backends.people "
-        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.profile "
-        "tables.codes.rest"
+        "owner.draft privacy.discover privacy.other.projected privacy.popular privacy.single_values "
+        "tables.backends.people tables.backends.source tables.backends.spark tables.backends.sql "
+        "tables.codes.profile tables.codes.rest"
     ),
     "recode": "mechanisms.learn privacy.counts privacy.session",
     "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",

@@ -60,9 +60,8 @@ def _order(kind: str) -> tuple[int, str]:
 
 
 def _cells(charges: list[Charge], cost: float, share: float) -> tuple[str, ...]:
-    scales = {
-        charge.scale for charge in charges if charge.target[-1:] not in ((RARER,), (SINGLE,))
-    }  # others are in rows
+    in_parts = {(RARER,), (SINGLE,)}  # others are in rows
+    scales = {charge.scale for charge in charges if charge.target[-1:] not in in_parts}
     low, high = figure(min(scales)), figure(max(scales))
     delta = float(sum((charge.delta for charge in charges), Fraction(0)))
     noise = low if low == high else f"{low} to {high}"

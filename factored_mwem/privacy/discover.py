@@ -1,9 +1,9 @@
 """discover: what a domain is made of, learnt from the private table inside the budget.
 
-Per column: a noisy vote on what its values look like; its popular values by thresholded counts, and in a
-second look at all columns together those that are rarer; of what is left of numbers and moments, noisy counts
-over a coarse public grid and, where those stand out, over a finer one. Every reading is charged first; a
-threshold's delta is charged too. Two passes over the rows serve all.
+Per column: a noisy vote on what its values look like; its popular values by thresholded counts; of what is
+left of numbers and moments, noisy counts over a coarse public grid and, where those stand out, over a finer
+one. Of all columns together: counts of single numbers and moments in those cells, and values that are rarer.
+Every reading is charged first; a threshold's delta is charged too. Three passes over the rows serve all.
 What follows from the answers, bins among it, is made by learn.py of the mechanisms, which also measures the
 first marginals over them. Why it keeps the promise is said in `__init__.py` of this folder.
 """
