@@ -31,6 +31,7 @@ OPENERS = (
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
     "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
+    "privacy.single_values.single_values",
     "privacy.discover.ColumnDiscovery.zone",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
@@ -131,8 +132,8 @@ def _called(node: ast.AST | None) -> str:
 
 
 HANDED_TO = (
-    "encode of discover popular_together relations_in learn read read_edges seal_rows check_numbers "
-    "isinstance"
+    "encode of discover popular_together relations_in single_values learn read read_edges seal_rows "
+    "check_numbers isinstance"
 )
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
@@ -192,17 +193,17 @@ WHO_SAYS = {
         "tables.backends.spark tables.backends.sql tables.codes.profile"
     ),
     "weighed": (
-        "privacy.popular tables.backends.people "
-        "tables.backends.people_spark tables.backends.source tables.backends.spark "
-        "tables.backends.sql tables.codes.rest"
+        "privacy.popular privacy.single_values tables.backends.people tables.backends.people_spark "
+        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.rest"
     ),
     "ColumnProfile": (
         "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
-        "tables.backends.people tables.backends.people_spark tables.backends.source tables.backends.spark "
-        "tables.backends.sql tables.codes.broken tables.codes.profile tables.codes.rest"
+        "privacy.single_values tables.backends.people tables.backends.people_spark tables.backends.source "
+        "tables.backends.spark tables.backends.sql tables.codes.broken tables.codes.profile tables.codes.rest"
     ),
     "broken_rows": (
-        "privacy.functions tables.backends.people tables.backends.source tables.backends.spark "
+        "privacy.functions tables.backends.people tables.backends.people_spark tables.backends.source "
+        "tables.backends.spark "
         "tables.backends.sql"
     ),
     "count_broken": "owner.relations tables.backends.people tables.backends.source tables.codes.broken",

@@ -120,9 +120,9 @@ def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> floa
     return scale
 
 
-RARER = "rarer values"
-"""The last word of what the charge of the second look for values is about (`privacy/popular.py`), whose noise
-is in parts of a row.
+RARER, SINGLE = "rarer values", "single values"
+"""The last words of what the charges of the looks at all columns together are about (`privacy/popular.py`,
+`privacy/single_values.py`), whose noise is in parts of a row.
 """
 
 

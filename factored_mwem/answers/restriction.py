@@ -1,10 +1,12 @@
 """Restriction: conditions on one column, as the share of each code's rows that meet them all.
 
-Rows of a bin are taken as spread evenly over the values that it can hold, as synthetic rows are drawn.
+Rows of a bin are taken as spread evenly over the values that it can hold, or over its bin values by their
+weights, as synthetic rows are drawn.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -192,6 +194,13 @@ def _binned(attribute: Attribute, limits: _Limits) -> np.ndarray:
         shares[code] = limits.holds(float(low[code]))
     for code in attribute.bin_codes.tolist():
         shares[code] = _share_of_bin(attribute, limits, float(low[code]), float(high[code]))
+    units, weights = attribute.drawn
+    for code, (first, last) in zip(
+        attribute.bin_codes.tolist(), itertools.pairwise(np.searchsorted(units, attribute.cuts)), strict=False
+    ):
+        if first < last:
+            held = np.array([limits.holds(value) for value in units[first:last].tolist()])
+            shares[code] = weights[first:last] @ held / weights[first:last].sum()
     begin = len(attribute.cuts) - 1 + len(attribute.specials)
     shares[begin : begin + len(limits.texts)] = limits.texts
     return shares

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from factored_mwem.accounting.accountant import RARER, Charge
+from factored_mwem.accounting.accountant import RARER, SINGLE, Charge
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.documents.page import NOTHING, counted, figure, percent, plain
 from factored_mwem.pipeline.record.manifest import Manifest
@@ -60,7 +60,8 @@ def _order(kind: str) -> tuple[int, str]:
 
 
 def _cells(charges: list[Charge], cost: float, share: float) -> tuple[str, ...]:
-    scales = {charge.scale for charge in charges if charge.target[-1:] != (RARER,)}  # others are in rows
+    in_parts = {(RARER,), (SINGLE,)}  # others are in rows
+    scales = {charge.scale for charge in charges if charge.target[-1:] not in in_parts}
     low, high = figure(min(scales)), figure(max(scales))
     delta = float(sum((charge.delta for charge in charges), Fraction(0)))
     noise = low if low == high else f"{low} to {high}"

@@ -71,7 +71,8 @@ class Attribute(BaseModel):
     `special_values` have codes of their own, wherever they lie. A text among those, such as "N", makes the
     column come back as text. Whatever is unlisted or unreadable counts as `other`; `decimals` and
     `resolution` say how finely numbers and timestamps are written, `multiple_of` how integers are rounded; in
-    `time_zone` timestamps of a column of text come back.
+    `time_zone` timestamps of a column of text come back. A bin that holds some of `bin_values` stands for
+    those alone, as often as `bin_weights` say.
 
     >>> from factored_mwem import Attribute
     >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size
@@ -98,6 +99,8 @@ class Attribute(BaseModel):
     bins: int | None = Field(default=None, ge=1, le=10_000_000)
     edges: tuple[int | float | str, ...] | None = Field(default=None, min_length=2)
     special_values: tuple[Scalar, ...] | None = Field(default=None, alias="specialValues")
+    bin_values: tuple[Scalar, ...] | None = Field(default=None, alias="binValues")
+    bin_weights: tuple[int, ...] | None = Field(default=None, alias="binWeights")
     decimals: int | None = Field(default=None, ge=0, le=15)
     resolution: Literal["day", "hour", "minute", "second"] | None = None
     multiple_of: int | None = Field(default=None, ge=1, le=2**53, alias="multipleOf")
@@ -109,7 +112,7 @@ class Attribute(BaseModel):
     title: str | None = None
     description: str | None = None
 
-    @field_validator("categories", "missing_values", "special_values", mode="before")
+    @field_validator("categories", "missing_values", "special_values", "bin_values", mode="before")
     @classmethod
     def _values_of_labels(cls, values: Any) -> Any:
         """Accept Frictionless's {value, label} form; the value is what the table holds."""
@@ -167,6 +170,8 @@ class Attribute(BaseModel):
             raise ValueError(f"names other={self.other!r}, which is not one of its categories")
         if self.bins is not None or self.edges is not None or self.special_values is not None:
             raise ValueError("takes categories or bins, not both; special values go with bins")
+        if self.bin_values is not None or self.bin_weights is not None:
+            raise ValueError("takes binValues only with bins")
 
     def _check_listed(self, values: tuple[Scalar, ...], what: str) -> None:
         allowed = _PYTHON_TYPES[self.type]
@@ -200,8 +205,21 @@ class Attribute(BaseModel):
             if len(full):
                 what = f"lists every value of bin {full[0] + 1} as a special value"
                 raise ValueError(f"{what}; leave out the bin or the values")
+        if self.bin_values is not None or self.bin_weights is not None:
+            self._check_bin_values()
         if self.other is not None:
             self._code_of(self.other)
+
+    def _check_bin_values(self) -> None:
+        values, weights = self.bin_values or (), self.bin_weights or ()
+        self._check_listed(values, "bin value")
+        if len(values) != len(weights) or not all(0 < weight < 2**31 for weight in weights):
+            raise ValueError("needs as many binWeights as binValues, whole numbers above 0 and below 2^31")
+        units = self.drawn[0]
+        if not ((units >= self.cuts[0]) & (units < self.cuts[-1])).all():
+            raise ValueError("lists a bin value that lies in none of its bins")
+        if np.isin(units, self.specials).any():
+            raise ValueError("lists a bin value that is a special value")
 
     @property
     def categorical(self) -> bool:
@@ -234,6 +252,13 @@ class Attribute(BaseModel):
         """int64 or float64[special]: the special values but for texts, ascending, in the unit of `cuts`."""
         values = [self._unit(v) for v in self.special_values or () if v not in self.sentinels]
         return np.sort(np.array(values, dtype=self.cuts.dtype))
+
+    @cached_property
+    def drawn(self) -> tuple[np.ndarray, np.ndarray]:
+        """(int64 or float64[bin value]: ascending, in the unit of `cuts`; int64[bin value]: its weight)."""
+        units = np.array([self._unit(v) for v in self.bin_values or ()], dtype=self.cuts.dtype)
+        order = np.argsort(units, kind="stable")
+        return units[order], np.array(self.bin_weights or (), dtype=np.int64)[order]
 
     @cached_property
     def special_codes(self) -> np.ndarray:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.domain.attribute import MARKERS, OTHER, WIDEST, Attribute, is_moment
-from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import (
     LIKELY,
     MICROS_A_DAY,
@@ -24,12 +23,15 @@ from factored_mwem.domain.grids import (
     with_tails,
     with_values_left,
 )
+from factored_mwem.domain.singles import around
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.tables.codes.kinds import MOMENTS, bounds_of_type, most_whole, written
 from factored_mwem.tables.codes.parsing import is_text, value_type
 
 BIN_NOISE = 4.0
 """A bin is meant to hold this many standard deviations of noise, or a MOST_BINS-th of the rows."""
+FEW = 32
+"""A column of at most so many values is a set of categories, whatever its type."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
@@ -83,13 +85,15 @@ class First:
             return counts, np.zeros(0)
         sums, precision = noisy[bins] / stddev**2, np.full(len(bins), stddev**-2.0)
         found = self.found
+        rare = [value for value in found.values if value in found.rare]  # counted by the first looks
+        later = np.histogram(np.array(rare, dtype=self.edges.dtype), self.edges)[0] > 0
         looks = [(whole, found.coarse, found.coarse_stddev), (found.edges, found.noisy, found.cell_stddev)]
         for grid, cells, deviation in looks:
             if grid is None or cells is None:
                 continue
             at = np.minimum(np.searchsorted(grid, self.edges), len(grid) - 1)
             exact = grid[at] == self.edges
-            known = np.flatnonzero(exact[:-1] & exact[1:])
+            known = np.flatnonzero(exact[:-1] & exact[1:] & ~later)
             low, high = at[known], at[known + 1]
             total, weight = np.concatenate([[0], np.cumsum(cells)]), 1 / (deviation**2 * (high - low))
             sums[known] += (total[high] - total[low]) * weight
@@ -131,8 +135,10 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         edges = wide_grid(found.unit)
     else:
         goal = max(float(found.noisy.sum()) / MOST_BINS, BIN_NOISE * found.cell_stddev)
-        step = max(STEPS.get(found.resolution or "", 1), found.tick, found.multiple_of)
-        edges = bins(found.edges, found.noisy, found.cell_stddev, rows=goal, step=step)
+        edges = bins(found.edges, found.noisy, found.cell_stddev, rows=goal, step=found.step)
+        few = found.singles is not None and len(found.singles.units) + len(values) <= FEW
+        if found.singles is not None and not (few and np.diff(found.edges).max() <= found.step):
+            edges = around(edges, found.singles.units)
         first, last = np.searchsorted(grid, edges[[0, -1]])
         place = np.searchsorted(grid, values)
         among = values[(place >= first - NEAR) & (place <= last + NEAR)]

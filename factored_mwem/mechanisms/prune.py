@@ -13,14 +13,12 @@ import numpy as np
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, level, seen_span
-from factored_mwem.mechanisms.first_domain import First, edges_in_json, facts_of, in_json
+from factored_mwem.mechanisms.first_domain import FEW, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
-FEW = 32
-"""A column of at most so many values is a set of categories, whatever its type."""
 
 
 class Fate(NamedTuple):
@@ -116,6 +114,9 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
         return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
     special, edges = first.attribute.special_values, first.edges[low : high + 1]
     facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
+    singles = found.singles.within(edges[0], edges[-1]) if found.singles is not None else None
+    if singles is not None and len(singles.units):
+        facts |= {"binValues": in_json(found, singles.units), "binWeights": singles.counts.tolist()}
     return facts | ({"multipleOf": found.multiple_of} if found.multiple_of > 1 else {})
 
 

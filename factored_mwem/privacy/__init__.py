@@ -110,6 +110,9 @@ to divide its number: so votes, counts of values, cells and multiples are margin
  2. What is left: cells and multiples leave out the values that were *found* popular, by the noisy answer,
     never those that are popular; so given the answers before it is a histogram of a fixed part of the values.
     The finer grid is made of the coarse one's noisy counts.
+    In the look at single values (`single_values`) each row shares one weight among the cells of one value
+    that it lies in, in all columns that have such: as in `popular_together`, but all cells are public, and
+    get noise, so there is no threshold and no delta.
  3. Reuse: first domain, bins, pruning and averages of two noisy counts of the same value are functions of
     noisy answers and public facts. That counts were selected by their size costs nothing more, for their
     release was paid for as a whole; it costs accuracy alone, see `with_popular`. `Session.recode` maps codes
@@ -137,7 +140,7 @@ public of a question: what it is about, and the norms of what one person changes
 `Session._unseal` is the one way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds`
 alone, finds the charge that was made when the test began). `Session.select` and `Session.measure`, the parts
 of `discover` (`read_votes`, `ColumnDiscovery.popular`, `ColumnDiscovery.rounded`,
-`ColumnDiscovery.histogram`, `popular_together`), `measure_residuals`, `measure_smooth` and
+`ColumnDiscovery.histogram`, `single_values`, `popular_together`), `measure_residuals`, `measure_smooth` and
 `measure_by_laplace` are its only callers. Their answers carry noise from `noise.py`, the only module that
 draws. What is not needed for a release is argued in `privacy/other/__init__.py`.
 

@@ -1,9 +1,9 @@
 """discover: what a domain is made of, learnt from the private table inside the budget.
 
-Per column: a noisy vote on what its values look like; its popular values by thresholded counts, and in a
-second look at all columns together those that are rarer; of what is left of numbers and moments, noisy counts
-over a coarse public grid and, where those stand out, over a finer one. Every reading is charged first; a
-threshold's delta is charged too. Two passes over the rows serve all.
+Per column: a noisy vote on what its values look like; its popular values by thresholded counts; of what is
+left of numbers and moments, noisy counts over a coarse public grid and, where those stand out, over a finer
+one. Of all columns together: counts of single numbers and moments in those cells, and values that are rarer.
+Every reading is charged first; a threshold's delta is charged too. Three passes over the rows serve all.
 What follows from the answers, bins among it, is made by learn.py of the mechanisms, which also measures the
 first marginals over them. Why it keeps the promise is said in `__init__.py` of this folder.
 """
@@ -45,6 +45,7 @@ from factored_mwem.privacy.popular import (
 )
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.single_values import single_values
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import (
     KINDS,
@@ -192,18 +193,19 @@ def discover(
             resolution=seen.resolution() if kind == "datetime" else None,
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
+        sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory
         if kind != "boolean":
             cost = part * each.get(kind, VALUES) * (1 - second)
-            start = with_decimals(ColumnDiscovery(session, profiles[column.name], start).popular(cost, delta))
-        if kind in each:  # read for the last time: the second look needs the memory
-            del profiles[column.name]
+            start = with_decimals(ColumnDiscovery(session, sealed, start).popular(cost, delta))
+        if start.kinds:
+            start = ColumnDiscovery(session, sealed, start).beside_values(part)
         found.append(start)
+    counted = part * second * sum(VALUES for one in found if one.kinds)
+    found = single_values(session, table, found, counted)
     cost = part * second * sum(each.get(kind, VALUES) for kind in types)
-    found = popular_together(session, table, found, cost, budget.discovery_delta * second)
-    return [
-        ColumnDiscovery(session, profiles[one.column.name], one).beside_values(part) if one.kinds else one
-        for one in found
-    ]
+    if any(one.cells is not None for one in found):
+        cost -= counted
+    return popular_together(session, table, found, cost, budget.discovery_delta * second)
 
 
 def check_delta(delta: float) -> None:

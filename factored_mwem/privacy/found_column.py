@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.public_lists import ListedValues
+from factored_mwem.domain.singles import SingleCells, Singles
 from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS, kind_of, tick_of
 from factored_mwem.tables.codes.rest import CLAIM, LEAST_CLAIM, Known
 
@@ -23,7 +25,8 @@ class FoundColumn:
     standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
     they were found by what rows that hold other rare values gave them. `enough`: a value that more rows hold
     was found, but for a chance of noise, whatever else they hold. `listed`: the public list that the values
-    are from, if they are; of those rarer ones were looked for. `coarse`: noisy counts of what is left over
+    are from, if they are; of those rarer ones were looked for. `cells`: single values that were counted;
+    `singles`: those that are there, where not about all are. `coarse`: noisy counts of what is left over
     the coarse grid, of `coarse_stddev`. `edges`, `noisy`: finer cells and their noisy counts, of
     `cell_stddev`; none if nothing stands out. `multiple_of`: what nearly all of what is left of whole numbers
     is rounded to. `mixed`: whether the votes say that there are texts beside the numbers or moments of a
@@ -49,6 +52,8 @@ class FoundColumn:
     edges: np.ndarray | None = None
     noisy: np.ndarray | None = None
     cell_stddev: float = 0.0
+    cells: SingleCells | None = None
+    singles: Singles | None = None
     multiple_of: int = 1
     numbers: float = 0.0
     mixed: bool = False
@@ -71,6 +76,11 @@ class FoundColumn:
         return tick_of(self.column.type) if self.type == "datetime" else 1
 
     @property
+    def step(self) -> int:
+        """The same from one value that nearly all are multiples of to the next."""
+        return max(STEPS.get(self.resolution or "", 1), self.tick, self.multiple_of)
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """What counts as a number or moment of the column's type; else a value is a text."""
         if self.type in ("string", "boolean"):
@@ -82,6 +92,8 @@ class FoundColumn:
         values, texts = frozenset(self.values), frozenset(self.texts)
         mostly = 2 * sum([*self.values.values(), *self.texts.values()]) >= self.present
         claim = CLAIM if values | texts and (mostly or self.listed) else LEAST_CLAIM
+        if self.cells is not None:  # what they showed is all that is to be known of these
+            values |= frozenset(self.cells.units.astype(np.float64).tolist())
         return Known(self.kinds, self.unit, self.scale, values, texts, claim)
 
     @property

@@ -80,7 +80,7 @@ def keys_together(
     public, counts = set(listed), dict.fromkeys(listed, 0)
     for at, one in enumerate(found):
         column = profiles[one.column.name]
-        less = {f"{at} {key}": n for key, n in keys_of(as_written(one), column, least).items()}
+        less = {f"{at} {key}": n for key, n in keys_of(one, column, least).items()}
         counts |= {key: n for key, n in less.items() if key not in public}
         if one.listed:
             whole = {f"{at} t{text}": n for text, n in column.texts(one.kinds).items()}
@@ -122,7 +122,7 @@ def popular_together(
     least = int(scale / SHIFT)
     names = [one.column.name for one in looked]
     listed = [key for at, one in enumerate(looked) for key in listed_keys(at, one)]
-    known = {one.column.name: as_written(one).known for one in looked}
+    known = {one.column.name: one.known for one in looked}
     rests = Sealed(table.weighed(known))
     sensitivity = unit.l2_squared_of_marginal * WEIGHT**2
     charge = Charge("discover", Mechanism.THRESHOLD, (*names, RARER), scale, sensitivity, charged)
@@ -135,8 +135,7 @@ def popular_together(
         own = known[one.column.name].claim
         weight = math.isqrt(WEIGHT**2 * own // claims)  # of a row that holds all there is
         certain = (threshold + least + CERTAIN * scale) / weight
-        rarer = with_rare(one, found_keys(at, one, kept, scale, least), certain)
-        told[one.column.name] = with_decimals(rarer)
+        told[one.column.name] = with_rare(one, found_keys(at, one, kept, scale, least), certain)
     return [told.get(one.column.name, one) for one in found]
 
 
@@ -187,7 +186,7 @@ def with_rare(found: FoundColumn, more: dict[str, int], enough: float) -> FoundC
         found,
         values=found.values | values,
         texts=found.texts | texts,
-        rare=frozenset([*values, *texts]),
+        rare=found.rare | frozenset([*values, *texts]),
         enough=min(enough, found.enough),
     )
 

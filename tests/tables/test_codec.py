@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from factored_mwem.answers.query import Compare
+from factored_mwem.answers.restriction import share_of_codes
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
@@ -415,3 +417,37 @@ def test_codes_take_the_smallest_type() -> None:
     tops = (2**8, 2**8 + 1, 2**16, 2**16 + 1)
     found = [code_dtype(attribute("integer", ends=(0, top - 2), bins=top - 1)) for top in tops]
     assert found == [np.uint8, np.uint16, np.uint16, np.uint32]
+
+
+def test_bins_are_drawn_from_their_values_by_weight() -> None:
+    """The first bin from two values, the second evenly; and what is asked of it counts those alone."""
+    attribute = Attribute(
+        name="x",
+        type="number",
+        decimals=1,
+        edges=(0, 10, 19.9),
+        binValues=(2.5, 7.5),
+        binWeights=(3, 1),
+        constraints={"required": True},
+    )
+    codes = np.repeat([0, 1], 4000)
+    drawn = decode(attribute, codes, pa.field("x", pa.float64()), np.random.default_rng(1)).to_numpy()
+    assert set(drawn[:4000]) == {2.5, 7.5} and abs((drawn[:4000] == 2.5).mean() - 0.75) < 0.03
+    assert len(set(drawn[4000:])) == 100 and drawn[4000:].min() >= 10
+    assert share_of_codes(attribute, [Compare("x", "<", 7)]).tolist() == [0.75, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("facts", "what"),
+    [
+        ({"binValues": (2,), "binWeights": (1, 2)}, "as many binWeights"),
+        ({"binValues": (2,)}, "as many binWeights"),
+        ({"binValues": (2,), "binWeights": (0,)}, "as many binWeights"),
+        ({"binValues": (11,), "binWeights": (1,)}, "in none of its bins"),
+        ({"binValues": (2,), "binWeights": (1,), "specialValues": (2,)}, "is a special value"),
+        ({"binValues": (2, 2), "binWeights": (1, 1)}, "twice"),
+    ],
+)
+def test_bin_values_that_cannot_be_are_refused(facts: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        Attribute.model_validate({"name": "x", "type": "integer", "edges": (0, 10), **facts})

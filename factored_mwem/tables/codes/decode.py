@@ -38,7 +38,9 @@ def own_type(attribute: Attribute) -> pa.DataType:
 
 
 def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.random.Generator) -> pa.Array:
-    """Values of `field`'s type for `codes: int[row]`: listed or special ones, or uniform inside their bin."""
+    """Values of `field`'s type for `codes: int[row]`: listed or special ones, or inside their bin: uniform,
+    or its bin values by their weights.
+    """
     codes = codes.astype(np.int64)
     null = codes == attribute.null_code if attribute.nullable else None
     if not attribute.categorical:
@@ -76,7 +78,20 @@ def _draw(
         return np.append(attribute.specials, attribute.cuts[:1])[special]
     draw = _draw_numbers if attribute.type == "number" else _draw_whole
     drawn = draw(attribute, bin_of[codes], arrow, rng)
+    if attribute.bin_values:
+        drawn = _draw_bin_values(attribute, bin_of[codes], drawn, rng)
     return np.where(special >= 0, attribute.specials[special], drawn) if len(attribute.specials) else drawn
+
+
+def _draw_bin_values(
+    attribute: Attribute, inside: np.ndarray, drawn: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """int64 or float64[row]: of each row's bin a bin value, by weight; as `drawn` where it has none."""
+    units, weights = attribute.drawn
+    ends, total = np.searchsorted(units, attribute.cuts), np.concatenate([[0], np.cumsum(weights)])
+    first, room = total[ends[:-1]][inside], np.diff(total[ends])[inside]
+    place = np.searchsorted(total, first + rng.integers(0, np.maximum(room, 1)), side="right") - 1
+    return np.where(room > 0, units[np.minimum(place, len(units) - 1)], drawn)
 
 
 class DecodeGrid(NamedTuple):

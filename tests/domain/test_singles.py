@@ -1,0 +1,57 @@
+"""Which single values noisy counts show, from tables whose values are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from factored_mwem.domain.singles import MOST, SingleCells, around
+
+
+def cells_and_counts(counts: np.ndarray, stddev: float, seed: int) -> tuple[SingleCells, np.ndarray]:
+    """Cells of 20 values each, known well, and a noisy count of each value."""
+    cells = SingleCells.of(np.arange(0, len(counts) + 1, 20), counts.reshape(-1, 20).sum(axis=1), 1.0, 1)
+    assert cells is not None
+    return cells, counts + np.random.default_rng(seed).normal(0, stddev, len(counts))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_few_values_those_that_are_there_are_seen(seed: int) -> None:
+    """One of ten comes 100 times, noise is 20; of what is drawn hardly anything is nobody's. Seen to fail, if
+    narrowly, where nothing is no likelier beforehand than little (FEWER = 1 / 41).
+    """
+    counts = np.where(np.random.default_rng(seed).random(2000) < 0.1, 100, 0)
+    cells, noisy = cells_and_counts(counts, 20.0, seed)
+    seen = cells.seen(noisy, 20.0, np.zeros(0, dtype=np.int64))
+    assert seen is not None
+    assert seen.counts[counts[seen.units] == 0].sum() <= 0.05 * seen.counts.sum()
+    assert (counts[seen.units] > 0).sum() >= 0.8 * (counts > 0).sum()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_all_values_are_there_bins_stay_even(seed: int) -> None:
+    cells, noisy = cells_and_counts(np.full(2000, 8), 20.0, seed)
+    assert cells.seen(noisy, 20.0, np.zeros(0, dtype=np.int64)) is None
+
+
+def test_special_values_are_not_drawn_from_bins() -> None:
+    counts = np.where(np.arange(200) % 10 == 0, 500, 0)
+    cells, noisy = cells_and_counts(counts, 5.0, 1)
+    seen = cells.seen(noisy, 5.0, np.array([0, 50]))
+    assert seen is not None and seen.units.tolist() == sorted(set(range(0, 200, 10)) - {0, 50})
+
+
+def test_cells_are_cut_at_multiples_of_the_step_unless_they_are_too_many() -> None:
+    cells = SingleCells.of(np.array([5, 30, 47]), np.array([9, 9]), 1.0, 10)
+    assert cells is not None and cells.units.tolist() == [10, 20, 30, 40]
+    assert cells.edges.tolist() == [5, 10, 20, 30, 40, 47] and cells.single.tolist() == [1, 2, 3, 4]
+    assert cells.level.tolist() == [4.5] * 4
+    assert SingleCells.of(np.array([0, MOST + 1]), np.array([9]), 1.0, 1) is None
+    thin = SingleCells.of(np.array([0, MOST, 2 * MOST]), np.array([9, 0]), 1.0, 1)
+    assert thin is not None and len(thin.units) == MOST
+
+
+def test_bins_without_a_value_join_a_neighbour() -> None:
+    edges = around(np.array([0, 10, 20, 30, 40, 50]), np.array([12, 33]))
+    assert edges.tolist() == [0, 30, 50]
+    assert around(np.array([0, 10, 20]), np.zeros(0, dtype=np.int64)).tolist() == [0, 10, 20]

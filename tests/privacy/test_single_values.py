@@ -1,0 +1,145 @@
+"""The look at single values: what one person changes is within its sensitivity; what is there is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.fakes import FakeNoise
+from support.tables import UNITS, every_unit
+
+from factored_mwem.accounting.accountant import SINGLE, Accountant, Budget
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.found_column import FoundColumn
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.single_values import single_values
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.codes import rest
+from factored_mwem.tables.codes.profile import ColumnProfile
+from factored_mwem.tables.codes.rest import WEIGHT
+
+ONE = Unit(Neighbours.ADD_REMOVE, 1)
+NAMES = ("a", "b", "c")
+CODES = ["0", "1", "2", "3", "3.0", "03", "30", "red", None]
+
+
+def look(rows: Sequence[Any], unit: Unit) -> tuple[FakeNoise, Accountant, list[FoundColumn]]:
+    """Three columns of text, in which the numbers from 0 to 4 have cells, under noise that always says the
+    same; 1 was found before.
+    """
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(NAMES)
+    table = pa.table({n: pa.array(c, pa.string()) for n, c in zip(NAMES, columns, strict=True)})
+    found = [
+        FoundColumn(
+            pa.field(name, pa.string()), "integer", 9.0, 9.0, values={1.0: 50}, numbers=9.0,
+            edges=np.arange(6), noisy=np.full(5, 9), cell_stddev=1.0,
+        )
+        for name in NAMES
+    ]  # fmt: skip
+    fake = FakeNoise(offset=lambda counts, scale: np.arange(len(counts)) * 7919 % 1000)
+    books = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
+    session = Session(books, unit, fake)
+    return fake, books, single_values(session, open_source(table), found, Fraction(50))
+
+
+def check_pair(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None:
+    """Two neighbours: what reaches the noise differs by no more than was charged, and the answers alone say
+    what is found.
+    """
+    (one, books, found), (two, books2, found2) = (look(rows, unit) for rows in (ours, theirs))
+    (a,), (b,), (entry,) = one.calls, two.calls, books.entries
+    assert books2.entries == [entry] and a.scale == b.scale == entry.scale
+    assert entry.target == (*NAMES, SINGLE) and not entry.delta
+    change = np.asarray(a.values) - np.asarray(b.values)
+    assert (change**2).sum() <= entry.sensitivity == unit.l2_squared_of_marginal * WEIGHT**2
+    for f, f2 in zip(found, found2, strict=True):
+        assert (f.values, f.rare) == (f2.values, f2.rare) and f.cells is not None is not f2.cells
+        drawn = [None if x.singles is None else x.singles.units.tolist() for x in (f, f2)]
+        assert drawn[0] == drawn[1]
+
+
+@st.composite
+def neighbours(draw: st.DrawFn) -> tuple[list[Any], list[Any], Unit]:
+    unit, row = draw(st.sampled_from(UNITS)), st.tuples(*[st.sampled_from(CODES)] * len(NAMES))
+    others, k = draw(st.lists(row, max_size=3)) * draw(st.sampled_from([1, 5])), unit.contributions
+    one, other = (draw(st.lists(row, max_size=k)) for _ in range(2))
+    return others + one, others + other * (unit.neighbours is Neighbours.REPLACE), unit
+
+
+@settings(max_examples=100, deadline=None)
+@given(pair=neighbours())
+def test_one_person_changes_the_look_by_its_sensitivity_at_most(pair: Any) -> None:
+    """Brute force over neighbours of all units, with cells that are hard to tell apart."""
+    check_pair(*pair)
+
+
+@every_unit
+def test_as_far_as_the_unit_allows_is_reached(unit: Unit) -> None:
+    """So a unit that counted less would be seen."""
+    k, swap = unit.contributions, unit.neighbours is Neighbours.REPLACE
+    pair = [("2", "2", "2")] * (9 + k), [("2", "2", "2")] * 9 + [("3", "3", "3")] * (k * swap)
+    check_pair(*pair, unit)
+    smaller = Unit(unit.neighbours, 1) if k > 1 else ONE
+    if smaller != unit:
+        with pytest.raises(AssertionError):
+            check_pair(*pair, smaller)
+
+
+def _whole(honest: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda claim, most: np.array([0] + [WEIGHT] * most, dtype=np.int64)
+
+
+def _twice(honest: Callable[..., Any]) -> Callable[..., Any]:
+    """A row counts in its cell and in the next."""
+
+    def histogram(*rest: Any) -> Any:
+        counts = honest(*rest)
+        return counts + np.roll(counts, 1)
+
+    return histogram
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "bug"), [(rest, "shared", _whole), (ColumnProfile, "histogram", _twice)]
+)
+def test_the_brute_force_sees_planted_bugs(
+    where: Any, name: str, bug: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the weight for each value; a row in two cells."""
+    pair = [("2", "2", "2")] * 9, [("2", "2", "2")] * 10
+    check_pair(*pair, ONE)
+    monkeypatch.setattr(where, name, bug(getattr(where, name)))
+    with pytest.raises(AssertionError):
+        check_pair(*pair, ONE)
+
+
+def test_counts_are_those_of_numbers_that_were_not_found() -> None:
+    """Alone in its row each gives all its weight; 3 and 3.0 are one, 03 is a text, 30 has no cell."""
+    fake, _, _ = look([(code, None, None) for code in CODES], ONE)
+    assert np.asarray(fake.calls[0].values).tolist() == [WEIGHT, 0, WEIGHT, 2 * WEIGHT, 0] + [0] * 10
+
+
+def test_columns_of_few_numbers_come_back_with_values_that_are_there() -> None:
+    """Real noise: 60 codes of four digits that 150 rows or more have each, beside columns of few values. Bins
+    without the look would draw some forty values for each that exists.
+    """
+    rng, rows = np.random.default_rng(5), 12_000
+    codes = np.sort(rng.choice(np.arange(1000, 4000), 60, replace=False))
+    table = pa.table({"code": rng.choice(codes, rows), "s": ["x", "y"] * 6000, "n": [1, 2, 3] * 4000})
+    policy = Policy.of(epsilon=5.0)
+    books = Accountant(policy.budget(learn_domain=True))
+    session = Session(books, policy.unit, OpenDPNoise(Composition.ZCDP))
+    found = discover(session, open_source(table), None, lambda rows, columns: Fraction(1, 4))[0]
+    known = {*found.values, *(found.singles.units.tolist() if found.singles is not None else ())}
+    assert len(known & set(codes.tolist())) >= 57 and len(known - set(codes.tolist())) <= 2
+    assert books.stage_cost("discover") <= books.budget.amount / 4
