@@ -22,11 +22,12 @@ from factored_mwem.privacy.popular import popular_together as second_look
 from factored_mwem.privacy.popular import together_for
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.single_values import OWN, single_values
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import KINDS, ZONES
 from factored_mwem.tables.codes.profile import profile
-from factored_mwem.tables.codes.rest import CLAIM, shared
+from factored_mwem.tables.codes.rest import CLAIM, WEIGHT, shared
 from factored_mwem.tables.inputs.source import open_table
 
 RHO = Fraction(1)
@@ -146,6 +147,31 @@ def rarer(unit: Unit) -> Check:
     return stage("discover rarer values", budget, unit, worlds, act, share=0.3)
 
 
+def singles(unit: Unit) -> Check:
+    """Single values: rows that share their weight among nine numbers come up to what stands out; under
+    replace others go.
+    """
+    names, k = "abcdefghi", unit.contributions
+    scale = scale_for(Mechanism.GAUSSIAN, RHO, sensitivity=unit.l2_squared_of_marginal * WEIGHT**2)
+    enough = math.ceil(OWN * scale / shared(CLAIM, CLAIM * len(names))[-1])
+    gone = [3] * (k * (unit.neighbours is REPLACE))
+    pair = [7] * (enough - k) + gone, [7] * enough
+    worlds = [open_source(pa.table({name: [1] * 5 + rows for name in names})) for rows in pair]
+    known: dict[str, Any] = {"values": {1.0: 5}, "edges": np.array([0, 10]), "noisy": np.array([enough])}
+    found = [
+        discover.FoundColumn(pa.field(name, pa.int64()), "integer", 5.0, 5.0, numbers=5.0, **known)
+        for name in names
+    ]
+    budget = Budget(1.0, 1e-6, ZCDP, RHO, DELTA)
+
+    def act(table: Source, session: Session) -> dict[str, Any]:
+        columns = single_values(session, table, found, RHO)
+        rows = [column.values.get(7.0, 0) for column in columns]
+        return {"kept": np.count_nonzero(rows), "seven": sum(rows)}
+
+    return stage("discover single values", budget, unit, worlds, act, share=0.3)
+
+
 def threshold_of(unit: Unit, rho: Fraction, delta: Fraction) -> int:
     """The rows that a value needs."""
     scale = scale_for(Mechanism.THRESHOLD, rho, sensitivity=unit.l2_squared_of_marginal)
@@ -204,6 +230,7 @@ def discovery_checks() -> list[Check]:
         popular_together(ONE),
         own_value(ONE),
         *map(rarer, (ONE, SWAP_TWO)),
+        *map(singles, (ONE, SWAP_TWO)),
         *map(grid, (ONE, SWAP_TWO)),
         *map(rounding, (ONE, SWAP_TWO)),
         span(TWO),
