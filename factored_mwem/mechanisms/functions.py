@@ -35,7 +35,7 @@ from factored_mwem.tables.codes.broken import SUM, Hypothesis
 T = TypeVar("T")
 SHARE = Fraction(1, 100)
 """Of the whole budget, for all hypotheses together."""
-COARSE, FINE = 1 / 40, 1 / 120
+COARSE, FINE = 1 / 40, 1 / 300
 """The noise may be this share of the rows at most, in a first look at all and in a second at those left: so
 many hypotheses are asked about as allow it, likeliest first; where a single one is too many, none is.
 """
