@@ -13,7 +13,8 @@ from factored_mwem.errors import InputError
 
 TOPICS = {
     "guarantee": "what is promised to each person, what it rests on, and how to check it",
-    "domain": "which values may appear: declare them, or draft them and review the draft",
+    "domain": "which values may appear: the ways to say so, and how to declare them",
+    "draft": "a domain drafted from the data, for you to review: what you must decide",
     "people": "a person has several rows: each weighs one, and rows come out as people",
     "rules": "public rules that relate columns, kept in every released row",
     "learning": "a table without a declared domain: what is learnt, at what cost, and once for many releases",

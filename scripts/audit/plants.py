@@ -120,7 +120,7 @@ def exact_afterwards(honest: Any) -> Any:
 def raw_keys(_: Any) -> Any:
     """Keys go to the library as they are, which cuts them off at a NUL."""
     thresholded = noise._thresholded
-    return lambda _, counts, *, scale, threshold: (
+    return lambda _, counts, *, scale, threshold, listed=(): (
         dict(thresholded(scale, threshold)(counts)) if counts else {}
     )
 

@@ -56,9 +56,11 @@ class SeededNotPrivateNoise:
         noisy: np.ndarray = values + draw(scale=scale, size=len(values))
         return noisy
 
-    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self, counts: dict[str, int], *, scale: float, threshold: int, listed: Sequence[str] = ()
+    ) -> dict[str, int]:
         noisy = {key: count + round(self._rng.normal(scale=scale)) for key, count in counts.items()}
-        return {key: count for key, count in noisy.items() if count >= threshold}
+        return {key: count for key, count in noisy.items() if count >= threshold or key in listed}
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,8 @@ def test_same_sees_what_a_copy_does_otherwise(tmp_path: Path) -> None:
     table = tmp_path / "datasets" / "adult.csv"
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:4000]))
     done = bench(*told)
-    assert done.returncode == 1 and "DIFFERENT: 2.stdout" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "DIFFERENT: 2.stderr, 2.stdout" in done.stdout, done.stdout
 
 
 def test_raw_columns_become_codes() -> None:
