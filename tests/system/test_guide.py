@@ -36,7 +36,9 @@ MADE = {
     "README": "adult.synthetic.parquet adult.synthetic.manifest.json half.fmwem more.parquet "
     "draft.domain.json monday.parquet piped/part-00000.parquet adult.toml adult.synthetic.fmwem",
     "people": "visits.synthetic.parquet thousand.csv",
-    "domain": "visits.synthetic.parquet domain.schema.json reviewed.parquet",
+    "order": "ordered.parquet",
+    "domain": "visits.synthetic.parquet domain.schema.json",
+    "draft": "draft.json reviewed.json reviewed.parquet",
     "rules": "staff.synthetic.parquet",
     "learning": "people.synthetic.parquet people.domain.json",
     "workloads": "answers.parquet workload.schema.json paper.parquet",
@@ -59,7 +61,7 @@ MADE = {
 """What the examples of a page must leave behind."""
 SAID = {
     "ledger": ["refused: 3", '"reused": true'],
-    "domain": ["refused: 2"],
+    "draft": ["refused: 2"],
     "card": ["asked: 2", "adult_deployment.yaml"],
     "answers": ["95% intervals", "measured:"],
     "ask": ['"source": "measured"', '"bound"'],
