@@ -144,7 +144,7 @@ def neighbours(draw: st.DrawFn) -> tuple[list[Any], list[Any], Unit]:
     return rest_of + one, rest_of + other * (unit.neighbours is Neighbours.REPLACE), unit
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(pair=neighbours())
 def test_one_person_changes_the_second_look_by_its_sensitivity_at_most(pair: Any) -> None:
     """Brute force over neighbours of all units: texts, numbers and moments that are hard to tell apart."""
