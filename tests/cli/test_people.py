@@ -192,7 +192,7 @@ def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(
     visits: Path, fmwem: Fmwem
 ) -> None:
     """The distance is that of plain counting; without the manifest nobody knows what the column is."""
-    assert fmwem(*PEOPLE, *SMALL).code == 0
+    assert fmwem(*PEOPLE, *SMALL, "--person-columns", "sex").code == 0
     told = fmwem("evaluate", "visits.csv", "visits.synthetic.parquet", "--marginals", 2, "--json").facts
     sizes = [
         frame.groupby("patient").size().value_counts(normalize=True)
