@@ -13,7 +13,7 @@ from factored_mwem.cli.options import Json, option, output_option, takes
 from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
 
 
-class Unit(StrEnum):
+class SampleUnit(StrEnum):
     """What is counted."""
 
     ROWS = "rows"
@@ -78,13 +78,13 @@ def sample(
     ],
     settings: ReleaseSettings,
     unit: Annotated[
-        Unit,
+        SampleUnit,
         option(
             "What -n counts: rows, or of a release of people also people, each with all of their rows.",
             "--unit",
             panel=Group.OUTPUT,
         ),
-    ] = Unit.ROWS,
+    ] = SampleUnit.ROWS,
     output: Annotated[
         str | None,
         output_option(
@@ -98,10 +98,8 @@ def sample(
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 
-    people = unit is Unit.PEOPLE
+    people = unit is SampleUnit.PEOPLE
     facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings, people=people)
-    whose = (
-        f" of {console.counted_in_words(n, 'made-up person').replace('persons', 'people')}" if people else ""
-    )
+    whose = f" of {n:,} made-up {'person' if n == 1 else 'people'}" if people else ""
     message = f"{facts['rows']:,} rows{whose} in {console.piece(facts['output'])}; nothing was spent"
     console.closing(facts, [message], as_json=json_only)

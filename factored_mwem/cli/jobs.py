@@ -253,7 +253,7 @@ def learn(table: TableName, settings: ReleaseSettings) -> tuple[LearntDomain, di
     return learnt, facts | facts_of(learnt.statement, settings, reused=reused)
 
 
-class Counted:
+class CountedBatches:
     """Batches that are counted as they pass."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -278,7 +278,7 @@ def draw(
     release, seed = Release.load(model), settings.sample_seed
     if people and not isinstance(where, Folder):
         schema, batches = release.people(rows, secrets.randbits(64) if seed is None else seed)
-        count = Counted(batches)
+        count = CountedBatches(batches)
         digest = write_batches(target_of(where), schema, count, exists=exists)
         facts = {"sha256": digest, "people": rows}
         return {"output": str(where), "rows": count.rows, **facts, "spent_epsilon": 0}

@@ -7,7 +7,7 @@ domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
@@ -22,7 +22,7 @@ from factored_mwem.domain.grids import level
 from factored_mwem.domain.rules import Computed, Derivation, Rule, Sum
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
-from factored_mwem.mechanisms.hypotheses import Seen, hypotheses_of, values_of
+from factored_mwem.mechanisms.hypotheses import SeenValues, hypotheses_of, values_of
 from factored_mwem.mechanisms.prune import Pruned
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.functions import PrivateBroken
@@ -100,7 +100,7 @@ def relations_in(
         return at_stake(by_name[each.target], rows)
 
     kept = sifted(session, session.accountant.budget.amount * SHARE, guesses, seal, rows, stake)
-    return [Relation(each.rule, n, stddev) for each, n, stddev in _compatible(kept)]
+    return [Relation(each.rule, n, stddev) for each, n, stddev in compatible(kept, lambda each: each.columns)]
 
 
 def sifted(
@@ -153,16 +153,21 @@ def at_stake(first: First, rows: float) -> float:
     return rows - max([*counts, rows - found.present])
 
 
-def _compatible(kept: Sequence[tuple[Hypothesis, int, float]]) -> list[tuple[Hypothesis, int, float]]:
-    """Those of which none computes what another computes or computes from, the likeliest first."""
-    chosen: list[tuple[Hypothesis, int, float]] = []
-    targets, sources = set[str](), set[str]()
-    for each, n, stddev in kept:
-        if each.target in targets | sources or targets & set(each.sources):
+def compatible(
+    kept: Sequence[tuple[T, int, float]], columns: Callable[[T], Sequence[Hashable]]
+) -> list[tuple[T, int, float]]:
+    """Those of which none computes what another computes or computes from, in their order. `columns`: what
+    one computes, then what it computes that from.
+    """
+    chosen: list[tuple[T, int, float]] = []
+    targets, sources = set[Hashable](), set[Hashable]()
+    for each in kept:
+        target, *of = columns(each[0])
+        if target in targets | sources or targets & set(of):
             continue
-        chosen.append((each, n, stddev))
-        targets.add(each.target)
-        sources |= set(each.sources)
+        chosen.append(each)
+        targets.add(target)
+        sources |= set(of)
     return chosen
 
 
@@ -199,7 +204,7 @@ def to_measure(firsts: Sequence[First], relations: Sequence[Relation]) -> list[F
             left.append(first)
         elif relation.tie is not None:
             source = by_name[relation.tie.of]
-            seen = Seen.of(source.found)
+            seen = SeenValues.of(source.found)
             assert seen is not None, "nothing was computed from what is not seen"
             values = values_of(relation.tie.as_, source.found, seen)
             left.append(replace(first, attribute=_listed(first.found, values, source.attribute)))

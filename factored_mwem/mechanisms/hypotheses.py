@@ -29,7 +29,7 @@ CLOSE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class SeenValues:
     """Where the values of a column of whole numbers or moments lie, as far as they are clear: `lows`,
     `highs`: the ends of each popular value and of each clear cell, in the column's unit; `mean` of all.
     """
@@ -39,7 +39,7 @@ class Seen:
     mean: float
 
     @classmethod
-    def of(cls, found: FoundColumn) -> Seen | None:
+    def of(cls, found: FoundColumn) -> SeenValues | None:
         """None where nothing is clear, or where values are no whole numbers."""
         if not found.kinds or found.unit == "number":
             return None
@@ -59,7 +59,7 @@ class Seen:
 
 def hypotheses_of(found: Sequence[FoundColumn], firsts: Sequence[First]) -> list[Hypothesis]:
     """All that may be, the likeliest first."""
-    seen = [Seen.of(each) for each in found]
+    seen = [SeenValues.of(each) for each in found]
     return [*_copies(found), *_parts(found, firsts, seen), *_sums(found, firsts, seen)]
 
 
@@ -112,7 +112,7 @@ def _same_cells(one: FoundColumn, other: FoundColumn) -> bool:
 
 
 def _parts(
-    found: Sequence[FoundColumn], firsts: Sequence[First], seen: Sequence[Seen | None]
+    found: Sequence[FoundColumn], firsts: Sequence[First], seen: Sequence[SeenValues | None]
 ) -> Iterator[Hypothesis]:
     """Parts of times, and digits of whole numbers."""
     for name, function in FUNCTIONS.items():
@@ -136,7 +136,7 @@ def _is_source(found: FoundColumn, first: First, function: Function) -> bool:
     return found.type in function.of and fine and not found.mixed and not first.attribute.sentinels
 
 
-def _ends(name: str, source: FoundColumn, of: Seen) -> tuple[int, int]:
+def _ends(name: str, source: FoundColumn, of: SeenValues) -> tuple[int, int]:
     """The least and greatest value that a function should have: its own, or of what is seen of its source."""
     values = values_of(name, source, of)
     if FUNCTIONS[name].least is None:
@@ -145,14 +145,14 @@ def _ends(name: str, source: FoundColumn, of: Seen) -> tuple[int, int]:
     return (values[0], values[-1]) if wide else (0, -1)
 
 
-def _reaches(own: Seen, least: int, most: int) -> bool:
+def _reaches(own: SeenValues, least: int, most: int) -> bool:
     """Whether what is seen of a column lies between two ends, on both sides of their middle."""
     middle = (least + most) / 2
     inside = (own.lows >= least).all() and (own.lows <= most).all()
     return bool(inside and own.lows.min() <= middle <= own.highs.max())
 
 
-def _maps(name: str, source: FoundColumn, target: FoundColumn, own: Seen) -> bool:
+def _maps(name: str, source: FoundColumn, target: FoundColumn, own: SeenValues) -> bool:
     """Whether the function of each value that is clearly popular is seen in the target."""
     clear = target.threshold + CLEAR * (source.stddev**2 + target.stddev**2) ** 0.5
     units = [unit for unit, n in source.values.items() if n > clear and unit not in source.rare]
@@ -161,7 +161,7 @@ def _maps(name: str, source: FoundColumn, target: FoundColumn, own: Seen) -> boo
     return bool(inside.any(axis=1).all())
 
 
-def values_of(name: str, source: FoundColumn, of: Seen) -> range:
+def values_of(name: str, source: FoundColumn, of: SeenValues) -> range:
     """The values of a function: all there can be, or those of what is seen of its source."""
     function = FUNCTIONS[name]
     if function.least is not None and function.most is not None:
@@ -171,7 +171,7 @@ def values_of(name: str, source: FoundColumn, of: Seen) -> range:
 
 
 def _sums(
-    found: Sequence[FoundColumn], firsts: Sequence[First], seen: Sequence[Seen | None]
+    found: Sequence[FoundColumn], firsts: Sequence[First], seen: Sequence[SeenValues | None]
 ) -> list[Hypothesis]:
     """The sums of two columns whose noisy means agree best."""
     numbers = [

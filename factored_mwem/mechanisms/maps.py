@@ -14,7 +14,7 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import level
 from factored_mwem.domain.rules import Derivation, Sum
-from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, sifted, wanted
+from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, compatible, sifted, wanted
 from factored_mwem.privacy.functions import Pair, PrivateUndetermined
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
@@ -112,16 +112,8 @@ def _small(shape: Sequence[int], pairs: Sequence[Pair]) -> list[Pair]:
 
 def _compatible(kept: Sequence[_Kept], shape: Sequence[int]) -> list[_Kept]:
     """Each column from one other at most, which follows from none; from finer ones, and then earlier ones."""
-    chosen: list[_Kept] = []
-    targets, sources = set[int](), set[int]()
-    for each in sorted(kept, key=lambda each: (-shape[each[0][0]], each[0])):
-        a, b = each[0]
-        if b in targets | sources or a in targets:
-            continue
-        chosen.append(each)
-        targets.add(b)
-        sources.add(a)
-    return chosen
+    finest = sorted(kept, key=lambda each: (-shape[each[0][0]], each[0]))
+    return compatible(finest, lambda pair: pair[::-1])
 
 
 def _relation(domain: Domain, kept: _Kept, session: Session, cost: Fraction) -> Relation:

@@ -90,7 +90,7 @@ class ConditionalDrawing(Drawing):
             parts[id_] = model.components_by_id[id_].rooted_at(view), view
         self._trees = [(part.attributes, _steps(part, view)) for part, view in parts.values()]
         self._given = [
-            (view, _conditional(part.marginals([view])[0], np.zeros(model.levels.cells(view), np.int64), 1))
+            (view, conditional(part.marginals([view])[0], np.zeros(model.levels.cells(view), np.int64), 1))
             for part, view in parts.values()
             if view
         ]
@@ -138,7 +138,7 @@ def _steps(part: Component, given: View) -> list[Step]:
     tree, levels = part.tree, part.tree.levels
     steps, reached = [], set(tree.cliques[0])
     groups = grid(tree.steps(0, given)) if given else np.zeros(tree.cells[0], dtype=np.int64)
-    root = _conditional(part.table(0), groups, levels.cells(given))
+    root = conditional(part.table(0), groups, levels.cells(given))
     begun = [(v, np.arange(int(levels.sizes[v])) * stride) for v, stride in _strides(levels, given, set())]
     steps.append(Step(root, begun, _strides(levels, tree.cliques[0], set(given))))
     for child, _, separator in tree.edges:
@@ -150,7 +150,7 @@ def _steps(part: Component, given: View) -> list[Step]:
             stride *= int(levels.sizes[v])
         groups = grid(tree.steps(child, separator))
         new = _strides(levels, tree.cliques[child], reached)
-        steps.append(Step(_conditional(part.table(child), groups, stride), known, new))
+        steps.append(Step(conditional(part.table(child), groups, stride), known, new))
         reached |= set(tree.cliques[child])
     return steps
 
@@ -164,7 +164,7 @@ def _strides(levels: Levels, clique: Sequence[int], known: set[int]) -> list[tup
     return strides
 
 
-def _conditional(table: np.ndarray, group: np.ndarray, groups: int) -> Conditional:
+def conditional(table: np.ndarray, group: np.ndarray, groups: int) -> Conditional:
     """The cells of weight, by their group; no rounding of sums may lead to one of weight zero."""
     possible = np.flatnonzero(table)
     order = possible[np.argsort(group[possible], kind="stable")]

@@ -11,14 +11,14 @@ import numpy as np
 from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.evidence import EvidenceTree, draw_given
 from factored_mwem.model.clique_tree import grid
-from factored_mwem.model.drawing import _conditional
+from factored_mwem.model.drawing import conditional
 from factored_mwem.model.forest import Component, Forest
 
 NO_MAP, NO_WEIGHTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class CliqueAxis:
     """A variable of a clique: its attribute, what one code adds to the clique's cell, how many there are, and
     its code for each of the attribute's, `lookup: int64[code]`.
     """
@@ -84,7 +84,7 @@ class _Tree:
             down = grid(part.tree.steps(edges[k][0], view)) if k else NO_MAP
             table, groups = part.table(k), self._levels.cells(view)
             separator = np.bincount(up, table, minlength=groups)
-            inside = _conditional(table, up, groups)
+            inside = conditional(table, up, groups)
             at = [sum(map(len, each)) for each in (inverse, maps, orders, firsts)]
             begin = sum(part.tree.cells[:k])
             rows.append([begin, 0, 0, self._parents[k], at[0], at[1], at[1] + len(up), 0, at[2], at[3]])
@@ -173,11 +173,11 @@ class _Tree:
         )
 
 
-def _axes(levels: Levels, clique: Sequence[int]) -> list[Axis]:
+def _axes(levels: Levels, clique: Sequence[int]) -> list[CliqueAxis]:
     """The variables of a clique, in its order."""
     axes, stride = [], 1
     for v in reversed(clique):
         a, size = int(levels.attribute[v]), int(levels.sizes[v])
-        axes.append(Axis(a, v == a, stride, size, levels.groups[v]))
+        axes.append(CliqueAxis(a, v == a, stride, size, levels.groups[v]))
         stride *= size
     return axes[::-1]

@@ -19,7 +19,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
 from factored_mwem.errors import InputError
 from factored_mwem.owner.mass import MOST_BINS, RARE, mass_edges, popular
-from factored_mwem.owner.questions import LOOKED_AT, Seen, questions_of
+from factored_mwem.owner.questions import LOOKED_AT, SeenColumn, questions_of
 from factored_mwem.owner.relations import relations
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, kind_of, written
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile, profile
@@ -85,10 +85,10 @@ def draft(
     return Domain(attributes, draft="the domain", rules=rules, dialect=said, questions=questions)
 
 
-def _seen(column: ColumnProfile) -> Seen:
+def _seen(column: ColumnProfile) -> SeenColumn:
     texts = tuple(list(column.texts(("marker",)))[:LOOKED_AT])
     coded = bool(column.votes()[KINDS.index("code")])
-    return Seen(texts, coded, bool(2 * (column.counts == 1).sum() > column.counts.sum()))
+    return SeenColumn(texts, coded, bool(2 * (column.counts == 1).sum() > column.counts.sum()))
 
 
 def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:

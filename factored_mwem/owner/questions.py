@@ -37,7 +37,7 @@ NUMBER = re.compile(r"[$€£]?\s*[+-]?\d{1,3}(?:[., ']\d{3})*(?:[.,]\d+)?\s*[%$
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenColumn:
     """What was seen of a column beside what the draft holds: some LOOKED_AT of its `texts`, whether some are
     `coded`, digits after a zero, and whether most rows hold a value of their own alone, `once`.
     """
@@ -48,7 +48,7 @@ class Seen:
 
 
 def questions_of(
-    attributes: Iterable[Attribute], columns: Mapping[str, Seen], *, text: bool
+    attributes: Iterable[Attribute], columns: Mapping[str, SeenColumn], *, text: bool
 ) -> tuple[str, ...]:
     """What is to be decided, most urgent first: who can be recognized, what was not read, what may stand for
     "unknown", what is an end or a code; last what holds of several columns, in one sentence for all. `text`:
@@ -63,7 +63,7 @@ def questions_of(
     return (*own, *_of_several(attributes))
 
 
-def _of_column(attribute: Attribute, column: Seen, *, text: bool) -> Iterator[tuple[int, str]]:
+def _of_column(attribute: Attribute, column: SeenColumn, *, text: bool) -> Iterator[tuple[int, str]]:
     """(how urgent it is, from 0 on; the sentence)."""
     if attribute.type == "string":
         notation = _notation(column) if text else None
@@ -76,7 +76,7 @@ def _of_column(attribute: Attribute, column: Seen, *, text: bool) -> Iterator[tu
         yield from _of_numbers(attribute, column)
 
 
-def _of_texts(attribute: Attribute, column: Seen) -> Iterator[tuple[int, str]]:
+def _of_texts(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int, str]]:
     listed = [str(value) for value in attribute.values if value != attribute.other]
     if len(listed) > MANY_TEXTS:
         many = f"lists {len(listed)} texts that at least ten rows share"
@@ -98,7 +98,7 @@ def _of_texts(attribute: Attribute, column: Seen) -> Iterator[tuple[int, str]]:
 MISSING = "list it in the field's missingValues and take it out here"
 
 
-def _of_numbers(attribute: Attribute, column: Seen) -> Iterator[tuple[int, str]]:
+def _of_numbers(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int, str]]:
     values = list(attribute.values or attribute.specials.tolist())
     if attribute.type == "integer" and attribute.edges and column.once:
         yield 0, NUMBERED
@@ -162,7 +162,7 @@ def _is_run(attribute: Attribute) -> bool:
     return int(last) - int(first) == len(attribute.values) - 1
 
 
-def _notation(column: Seen) -> str | None:
+def _notation(column: SeenColumn) -> str | None:
     """Dates and numbers that were not read, because they are written in a way that somebody must say."""
     texts = [text.strip() for text in column.texts]
     texts = [text for text in texts if text]

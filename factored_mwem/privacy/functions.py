@@ -13,26 +13,13 @@ import numpy as np
 
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy.counts import PrivateRows
-from factored_mwem.privacy.rows import Rows, Sealed, SealedQuery
+from factored_mwem.privacy.rows import ExactNumbers, Rows, Sealed, SealedQuery
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.rest import Known
-from factored_mwem.tables.inputs.table import Private
 
 Pair = tuple[int, int]
 """Two attributes, by position: of the second the question is whether it follows from the first."""
-
-
-class ExactNumbers(Private):
-    """What is sealed here: `counts: int64`, numbers of rows."""
-
-    __slots__ = ("counts",)
-
-    def __init__(self, counts: np.ndarray) -> None:
-        self.counts = counts
-
-    def exact(self, what: Any) -> np.ndarray:
-        return self.counts
 
 
 class PrivateBroken(Sealed):

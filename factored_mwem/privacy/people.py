@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.accounting.unit import CLASSES, Neighbours, Unit
-from factored_mwem.privacy.rows import Sealed, SealedQuery
+from factored_mwem.privacy.rows import ExactNumbers, Sealed, SealedQuery
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import PeopleSource
-from factored_mwem.tables.inputs.table import Private
 
 SIZES_SHARE, CONSTANCY_SHARE = Fraction(1, 100), Fraction(1, 50)
 """Of what is left to spend."""
@@ -32,18 +31,6 @@ the others it is not by mistakes in the data.
 """
 
 
-class ExactPeople(Private):
-    """What is sealed here: `counts: int64`, numbers of people."""
-
-    __slots__ = ("counts",)
-
-    def __init__(self, counts: np.ndarray) -> None:
-        self.counts = counts
-
-    def exact(self, what: Any) -> np.ndarray:
-        return self.counts
-
-
 class PrivateSizes(Sealed):
     """The numbers of people with up to caps[0] rows that are used, up to caps[1], ... and more than all, for
     `Session.measure`.
@@ -53,7 +40,7 @@ class PrivateSizes(Sealed):
 
     @classmethod
     def of(cls, table: PeopleSource, most: int, caps: Sequence[int]) -> PrivateSizes:
-        return cls(ExactPeople(np.add.reduceat(table.people_by_rows(most), [0, *caps])), ("people",))
+        return cls(ExactNumbers(np.add.reduceat(table.people_by_rows(most), [0, *caps])), ("people",))
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All of them. One person is in one of these numbers; of an exchange one leaves and one comes: L1 and
@@ -71,7 +58,7 @@ class PrivateConstancy(Sealed):
     @classmethod
     def of(cls, table: PeopleSource, columns: Sequence[str]) -> PrivateConstancy:
         """Reads the rows of these columns."""
-        return cls(ExactPeople(table.constancy(columns)), columns)
+        return cls(ExactNumbers(table.constancy(columns)), columns)
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All of them, and the number of people with two rows or more. Each of these d + 1 numbers moves by

@@ -52,8 +52,8 @@ def as_written(found: FoundColumn) -> FoundColumn:
 
 
 def with_decimals(found: FoundColumn) -> FoundColumn:
-    """The same column, of numbers with decimals if a value that was found to be popular among whole numbers
-    has any. It looks at what noise and threshold have let through, so it costs nothing.
+    """The same column, of numbers with decimals if a value that the first look found among whole numbers has
+    any. It looks at what noise and threshold have let through, so it costs nothing.
     """
     if found.type != "integer":
         return found
@@ -64,8 +64,7 @@ def with_decimals(found: FoundColumn) -> FoundColumn:
     steps = {v: float(round(v * 10**most)) for v, d in needed.items() if d is not None}
     steps = {v: step for v, step in steps.items() if abs(step) < MAX_POPULAR}
     values = {step: found.values[v] for v, step in steps.items()}
-    rare = frozenset(steps.get(one, one) if isinstance(one, float) else one for one in found.rare)
-    return replace(found, type="number", decimals=most, values=values, rare=rare)
+    return replace(found, type="number", decimals=most, values=values)
 
 
 def keys_together(

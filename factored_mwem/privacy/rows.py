@@ -56,6 +56,18 @@ class SealedQuery(NamedTuple):
         return self.l2_squared if composition is Composition.ZCDP else self.l1
 
 
+class ExactNumbers(Private):
+    """What is sealed where all is asked for at once: `counts: int64`, numbers of rows or of people."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self, counts: np.ndarray) -> None:
+        self.counts = counts
+
+    def exact(self, what: Any) -> np.ndarray:
+        return self.counts
+
+
 class Sealed(Private):
     """Private numbers that are asked through a `Session`: only `reveal` gives them out. `names`: public, of
     what the numbers are about.

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fakes import FakeNoise
-from support.tables import UNITS, every_unit
+from support.neighbours import neighbours
+from support.tables import every_unit
 
 from factored_mwem.accounting.accountant import RARER, Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
@@ -135,17 +136,8 @@ def check_pair(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None:
     assert found[1].rare == {0.0, "N"} and found[0].rare == {"blue"} and not found[3].rare
 
 
-@st.composite
-def neighbours(draw: st.DrawFn) -> tuple[list[Any], list[Any], Unit]:
-    unit = draw(st.sampled_from(UNITS))
-    row = st.tuples(*(st.sampled_from(CELLS[name]) for name in READ))
-    rest_of, k = draw(st.lists(row, max_size=3)) * draw(st.sampled_from([1, 5])), unit.contributions
-    one, other = (draw(st.lists(row, max_size=k)) for _ in range(2))
-    return rest_of + one, rest_of + other * (unit.neighbours is Neighbours.REPLACE), unit
-
-
 @settings(max_examples=75, deadline=None)
-@given(pair=neighbours())
+@given(pair=neighbours(st.tuples(*(st.sampled_from(CELLS[name]) for name in READ)), (1, 5)))
 def test_one_person_changes_the_second_look_by_its_sensitivity_at_most(pair: Any) -> None:
     """Brute force over neighbours of all units: texts, numbers and moments that are hard to tell apart."""
     check_pair(*pair)
@@ -363,16 +355,8 @@ def check_listed(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None
     assert found[0].listed is not None and found[0].listed.name == "months"
 
 
-@st.composite
-def listed_neighbours(draw: st.DrawFn) -> tuple[list[Any], list[Any], Unit]:
-    unit = draw(st.sampled_from(UNITS))
-    rest_of, k = draw(st.lists(listed_row, max_size=3)) * draw(st.sampled_from([1, 9])), unit.contributions
-    one, other = (draw(st.lists(listed_row, max_size=k)) for _ in range(2))
-    return rest_of + one, rest_of + other * (unit.neighbours is Neighbours.REPLACE), unit
-
-
 @settings(max_examples=60, deadline=None)
-@given(pair=listed_neighbours())
+@given(pair=neighbours(listed_row, (1, 9)))
 def test_values_of_a_list_cost_nothing_more(pair: Any) -> None:
     check_listed(*pair)
 
