@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from factored_mwem.files.files import read_text
 from factored_mwem.owner.evaluation.binned_errors import CodedPair, RequestErrors
 from factored_mwem.owner.evaluation.correlations import CorrelationError, correlation_errors
 from factored_mwem.owner.evaluation.neutral_bins import neutral_codes
-from factored_mwem.owner.evaluation.people import PeopleErrors, Persons, people_of_release
+from factored_mwem.owner.evaluation.people import PeopleErrors, Persons, WhosePeople, people_of_release
 from factored_mwem.owner.evaluation.readings import ReadColumn, comparable, read_alike, read_columns
 from factored_mwem.owner.evaluation.value_errors import ColumnErrors, column_errors
 from factored_mwem.pipeline.saving import model_file
@@ -106,10 +106,9 @@ def evaluate(
     domain: Domain | str | Path | None = None,
     columns: Sequence[str] | None = None,
     workload: Workload | None = None,
-    privacy_id: str | None = None,
-    order_by: str | None = None,
     records: Records = "checked",
     dialect: Dialect = PLAIN,
+    **people: Unpack[WhosePeople],
 ) -> Errors:
     """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns.
 
@@ -133,14 +132,14 @@ def evaluate(
         domain = domain_from(Path(domain))
     tables = (_open(real, records, dialect), _open(synthetic, records, OUR_OWN))
     names, notes = _shared(tables, columns)
-    people = Persons.of(tables, people_of_release(synthetic), privacy_id, order_by)
-    if people is not None and people.column in names:
-        names = [name for name in names if name != people.column]
-        notes.append(f"{people.column!r} names the people of a table, so its values are not compared")
+    persons = Persons.of(tables, people_of_release(synthetic), **people)
+    if persons is not None and persons.column in names:
+        names = [name for name in names if name != persons.column]
+        notes.append(f"{persons.column!r} names the people of a table, so its values are not compared")
     if columns is not None and domain is not None:
         domain.project(columns)  # which says what it lacks
     ours, theirs = (read_columns(table, names) for table in tables)
-    compared = _compare(ours, theirs, domain, people)
+    compared = _compare(ours, theirs, domain, persons)
     if not 1 <= order <= len(compared.attributes):
         raise InputError(f"--marginals {order}: the tables share {len(compared.attributes)} attributes")
     coded = CodedPair(Domain(compared.attributes), *compared.codes)
@@ -153,7 +152,7 @@ def evaluate(
         tuple(compared.columns),
         correlation_errors(compared.numbers),
         (*notes, *compared.notes),
-        people.errors if people is not None else None,
+        persons.errors if persons is not None else None,
     )
 
 

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -75,6 +75,13 @@ def people_of_release(synthetic: Any) -> PeopleFacts | None:
     return None
 
 
+class WhosePeople(TypedDict, total=False):
+    """The columns of both tables that name people, and that put the rows of one in order."""
+
+    privacy_id: str | None
+    order_by: str | None
+
+
 class Persons:
     """NOT PRIVATE. The rows of people in both tables, in order; `compare` hears of each column."""
 
@@ -90,17 +97,18 @@ class Persons:
 
     @classmethod
     def of(
-        cls, tables: Pair[Table], made_up: PeopleFacts | None, column: str | None, order_by: str | None
+        cls, tables: Pair[Table], made_up: PeopleFacts | None, **whose: Unpack[WhosePeople]
     ) -> Persons | None:
-        """Of people whom `column` names, else whom the release says it made up; None if it made up none.
+        """Of the people that are named, else whom the release says it made up; None if it made up none.
 
         Raises InputError if there is no such column, or none that tells an order.
         """
+        column, order_by = whose.get("privacy_id"), whose.get("order_by")
         if column is None and made_up is not None:
             column = made_up.column
             if any(column not in table.schema.names for table in tables):
                 return None
-            order_by = order_by if order_by is not None else getattr(made_up, "order_by", None)
+            order_by = order_by if order_by is not None else made_up.order_by
         if column is None:
             if order_by is not None:
                 raise InputError("--order-by is of the rows of a person: say who they are with --privacy-id")
