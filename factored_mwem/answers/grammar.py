@@ -81,6 +81,17 @@ def parse(text: str) -> Query:
     return _Reader(text).query()
 
 
+def parse_where(text: str) -> Where:
+    """The conditions that a text puts, without the word `where`. Raises InputError in one line."""
+    if len(text) > MAX_LENGTH:
+        raise InputError(f"a condition of {len(text):,} characters is too long; {MAX_LENGTH:,} is the most")
+    reader = _Reader(text, "condition")
+    conditions = tuple(reader.listed(reader.condition, "and"))
+    if reader.at < len(reader.tokens):
+        raise reader.unexpected("the end of the condition or `and`")
+    return conditions
+
+
 def _tokens(text: str) -> list[Token]:
     tokens, at = [], 0
     text = text.rstrip()
@@ -103,8 +114,8 @@ def _tokens(text: str) -> list[Token]:
 class _Reader:
     """Reads tokens from left to right."""
 
-    def __init__(self, text: str) -> None:
-        self.tokens = _tokens(text)
+    def __init__(self, text: str, what: str = "query") -> None:
+        self.tokens, self.what = _tokens(text), what
         self.at = 0
 
     @property
@@ -211,8 +222,10 @@ class _Reader:
 
     def unexpected(self, expected: str) -> InputError:
         if self.at < len(self.tokens):
-            return InputError(f"{shown(self.tokens[self.at].text[:40])} in the query: expected {expected}")
-        return InputError(f"the query ends too soon: expected {expected}")
+            return InputError(
+                f"{shown(self.tokens[self.at].text[:40])} in the {self.what}: expected {expected}"
+            )
+        return InputError(f"the {self.what} ends too soon: expected {expected}")
 
 
 def value_of(token: Token) -> Value:

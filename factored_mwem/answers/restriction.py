@@ -89,6 +89,22 @@ def share_of_codes(attribute: Attribute, conditions: Sequence[Condition]) -> np.
     return shares
 
 
+def values_meet(
+    attribute: Attribute, conditions: Sequence[Condition], codes: np.ndarray, units: np.ma.MaskedArray
+) -> np.ndarray:
+    """bool[row]: whether the value itself meets all the conditions, of a column's `codes: int[row]` and
+    `units`, its numbers and moments in the unit of the cuts; texts and what is missing by their codes.
+    """
+    meets = share_of_codes(attribute, conditions)[codes] > 0
+    present = [c for c in conditions if not isinstance(c, Missing)]
+    if attribute.categorical or not present or not len(attribute.bin_codes):
+        return meets
+    limits, inside = _Limits.of(attribute, present), np.isin(codes, attribute.bin_codes)
+    values, place = np.unique(np.asarray(units.filled(0))[inside], return_inverse=True)
+    meets[inside] &= np.array([limits.holds(value) for value in values.tolist()], dtype=bool)[place]
+    return meets
+
+
 def _listed(attribute: Attribute, limits: _Limits) -> np.ndarray:
     """float64[code]: 0 or 1 for each listed value; 0 for what is missing."""
     shares = np.zeros(attribute.size)

@@ -65,8 +65,9 @@ def answer(
 @takes(Group.SAMPLING)
 def sample(
     model: Model,
+    settings: ReleaseSettings,
     n: Annotated[
-        int,
+        int | None,
         option(
             "Rows to draw, or people: see --unit.",
             "-n",
@@ -75,8 +76,18 @@ def sample(
             min=0,
             max=FLAGS["rows"].most,
         ),
-    ],
-    settings: ReleaseSettings,
+    ] = None,
+    where: Annotated[
+        str | None,
+        option('Only rows that meet a condition, such as "age >= 65 and sex = Female".', "--where"),
+    ] = None,
+    given: Annotated[
+        str | None,
+        option("A file of known rows: empty cells and columns that it lacks are drawn.", "--given"),
+    ] = None,
+    balance: Annotated[
+        str | None, option("A column whose values are to be equally frequent.", "--balance")
+    ] = None,
     unit: Annotated[
         SampleUnit,
         option(
@@ -94,12 +105,20 @@ def sample(
     ] = None,
     json_only: Json = False,
 ) -> None:
-    """Draw more rows from a saved model, at no privacy cost."""
+    """Draw more rows from a saved model, at no privacy cost; see `fmwem guide condition`."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 
     people = unit is SampleUnit.PEOPLE
-    facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings, people=people)
+    choices = job.SampleChoices(rows=n, people=people, where=where, balance=balance, given=given)
+    facts = job.draw(model, choices, output or f"{model.stem}.sample.parquet", settings)
     whose = f" of {n:,} made-up {'person' if n == 1 else 'people'}" if people else ""
-    message = f"{facts['rows']:,} rows{whose} in {console.piece(facts['output'])}; nothing was spent"
-    console.closing(facts, [message], as_json=json_only)
+    messages = [f"{facts['rows']:,} rows{whose} in {console.piece(facts['output'])}; nothing was spent"]
+    if "probability" in facts:
+        messages.append(f"the model gives the condition probability {facts['probability']:.3g}")
+    if facts.get("contradicted"):
+        messages.append(
+            f"{facts['contradicted']:,} of the known rows hold what the model never has "
+            "together: there, what was drawn does not depend on all that is known"
+        )
+    console.closing(facts, messages, as_json=json_only)

@@ -48,6 +48,7 @@ from factored_mwem.tables.outputs.targets import Destination, Folder, Target, ta
 if TYPE_CHECKING:  # what a release does not need is loaded where it is used
     import pyarrow as pa
 
+    from factored_mwem.pipeline.conditional import Conditioned
     from factored_mwem.pipeline.learn_domain import LearntDomain
 
 
@@ -265,31 +266,84 @@ class CountedBatches:
             yield batch
 
 
-def draw(
-    model: Path, rows: int, output: str, settings: ReleaseSettings, *, people: bool = False
-) -> dict[str, Any]:
-    """Write `rows` fresh rows of a model file, or the rows of so many people; the line for scripts. A
-    folder of parts gets a manifest, which says that it is complete.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleChoices:
+    """What is drawn: `rows` rows or people, those that meet `where`, with the values of the column `balance`
+    equally often; or, of a file `given`, as many rows as it has.
+    """
+
+    rows: int | None
+    people: bool = False
+    where: str | None = None
+    balance: str | None = None
+    given: str | None = None
+
+    def check(self, output: Destination) -> None:
+        """Raises InputError for what does not go together."""
+        if self.given is not None and (self.rows is not None or self.people or self.where or self.balance):
+            raise InputError(
+                "--given completes the rows of a file, all of them: it takes none of -n, --unit "
+                "people, --where and --balance"
+            )
+        if self.given is None and self.rows is None:
+            raise InputError("say how many rows with -n, or name a file of known ones with --given")
+        what = {
+            "--unit people": self.people,
+            "--where": self.where,
+            "--balance": self.balance,
+            "--given": self.given,
+        }
+        one_file = [flag for flag, value in what.items() if value]
+        if one_file and isinstance(output, Folder):
+            raise InputError(f"{one_file[0]} writes one file, not a folder of parts; name a file")
+
+
+def draw(model: Path, choices: SampleChoices, output: str, settings: ReleaseSettings) -> dict[str, Any]:
+    """Write fresh rows of a model file; the line for scripts. A folder of parts gets a manifest, which says
+    that it is complete.
     """
     where, exists, workers = output_of(output), IfExists(settings.overwrite), workers_of(settings.workers)
-    if people and isinstance(where, Folder):
-        raise InputError("--unit people writes one file, not a folder of parts; name a file, or count rows")
+    choices.check(where)
     where.check(exists)
-    release, seed = Release.load(model), settings.sample_seed
-    if people and not isinstance(where, Folder):
-        schema, batches = release.people(rows, secrets.randbits(64) if seed is None else seed)
-        count = CountedBatches(batches)
-        digest = write_batches(target_of(where), schema, count, exists=exists)
-        facts = {"sha256": digest, "people": rows}
-        return {"output": str(where), "rows": count.rows, **facts, "spent_epsilon": 0}
-    drawn = release.drawn(rows, secrets.randbits(64) if seed is None else seed)
+    release = Release.load(model)
+    seed = secrets.randbits(64) if settings.sample_seed is None else settings.sample_seed
     if isinstance(where, Folder):
+        assert choices.rows is not None  # as was checked
+        drawn = release.drawn(choices.rows, seed)
         # a certificate is about the rows that were released, not about these
-        stated = release.manifest.model_copy(update={"sample_seed": seed, "certificate": None})
+        stated = release.manifest.model_copy(
+            update={"sample_seed": settings.sample_seed, "certificate": None}
+        )
         written = write_alone(drawn, stated, where, exists, workers)
         assert written.output is not None  # as of every manifest that was written
         facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
-    else:
-        batches = drawn_ahead(drawn, workers)
-        facts = {"sha256": write_batches(target_of(where), drawn.schema, batches, exists=exists)}
-    return {"output": str(where), "rows": rows, **facts, "spent_epsilon": 0}
+        return {"output": str(where), "rows": choices.rows, **facts, "spent_epsilon": 0}
+    schema, batches, more = _batches_of(release, choices, seed, workers)
+    count = CountedBatches(batches)
+    digest = write_batches(target_of(where), schema, count, exists=exists)
+    return {"output": str(where), "rows": count.rows, "sha256": digest, **more(), "spent_epsilon": 0}
+
+
+def _batches_of(
+    release: Release, choices: SampleChoices, seed: int, workers: int
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch], Callable[[], dict[str, Any]]]:
+    """(the columns, the rows in batches, what is to be said of them once they are drawn)."""
+    if choices.given is not None:
+        from factored_mwem.pipeline.completed import CompletedRows
+
+        completed = CompletedRows(release, choices.given, seed)
+        return completed.schema, iter(completed), lambda: {"contradicted": completed.contradicted}
+    rows, facts = choices.rows or 0, dict[str, Any]()
+    source: Release | Conditioned = release
+    if choices.where is not None or choices.balance is not None:
+        from factored_mwem.pipeline.conditional import Conditioned
+
+        source = Conditioned.of(release, choices.where, choices.balance)
+        release = source.release
+        if choices.where is not None:
+            facts["probability"] = source.probability
+    if choices.people:
+        schema, batches = release.people(rows, seed)
+        return schema, batches, lambda: {"people": rows, **facts}
+    drawn = source.drawn(rows, seed)
+    return drawn.schema, drawn_ahead(drawn, workers), lambda: facts

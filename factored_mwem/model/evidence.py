@@ -47,19 +47,20 @@ class EvidenceDrawing:
         given: Mapping[int, np.ndarray],
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None = None,
+        lost: np.ndarray | None = None,
     ) -> list[np.ndarray]:
         """int64[row] per attribute: rows drawn independently of each other, given the codes `given:
         int64[row]` of some attributes. `weights`: an attribute, and how much more each of its codes weighs in
         each row, float64[row, code].
 
         Where what is given of a component has probability zero in the model, it is dropped: the rest of that
-        component is drawn as if nothing of it were given.
+        component is drawn as if nothing of it were given. `lost: bool[row]` is set in these rows.
         """
         codes: list[np.ndarray] = [NO_MAP] * len(self._tree_of)
         for tree in self._trees:
             own = {a: given[a] for a in tree.attributes if a in given}
             soft = weights if weights is not None and weights[0] in tree.attributes else None
-            for a, drawn in tree.drawn(rows, own, rng, soft).items():
+            for a, drawn in tree.drawn(rows, own, rng, soft, lost).items():
                 codes[a] = given.get(a, drawn)
         return codes
 
@@ -114,6 +115,7 @@ class _Tree:
         given: Mapping[int, np.ndarray],
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None,
+        lost: np.ndarray | None,
     ) -> dict[int, np.ndarray]:
         """int64[row] of each attribute of the component."""
         soft = None if weights is None else weights[0]
@@ -132,11 +134,13 @@ class _Tree:
                 np.ascontiguousarray(weights[1]),
             )
         if draw_given(tree, base, home, place, weight, luck, cells):
-            lost = np.flatnonzero(cells[:, 0] < 0)
-            free, none = self._pattern(frozenset(), None), np.zeros((len(lost), base.shape[1]), np.int64)
+            failed = np.flatnonzero(cells[:, 0] < 0)
+            if lost is not None:
+                lost[failed] = True
+            free, none = self._pattern(frozenset(), None), np.zeros((len(failed), base.shape[1]), np.int64)
             again = np.empty_like(none)
             draw_given(free, none, -1, NO_MAP, NO_WEIGHTS, rng.random(none.shape), again)
-            cells[lost] = again
+            cells[failed] = again
         return {a: cells[:, k] // axis.stride % axis.size for a, (k, axis) in self._homes.items()}
 
     def _cells(self, clique: int) -> int:

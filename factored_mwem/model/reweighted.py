@@ -19,27 +19,41 @@ TOGETHER = 16
 
 
 def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
-    """The model in which a record with code c of `attribute` counts `weights[c]` times: float64[code] > 0.
+    """The model in which a record with code c of `attribute` counts `weights[c]` times: float64[code], none
+    below 0, and some record must be left.
 
-    A factor on one attribute leaves the cliques as they are: the new marginal of a clique is the old one over
-    the clique and the attribute, times the weights, the attribute summed out again where it is not its own.
-    The same holds of each correction, whose table is what the corrected model answers.
+    A factor on one attribute leaves the cliques as they are: it is put on a clique that holds the attribute,
+    and the others follow from neighbour to neighbour. Of a correction the new table is what the corrected
+    model answers over its view and the attribute, times the weights.
     """
     levels, factor = model.levels, AttributeWeights(attribute, weights)
     home = int(model.part_of[attribute])
     mean = float(model.components_by_id[home].marginals([(attribute,)])[0] @ weights)
-    parts = []
-    for id_, part in model.components_by_id.items():
-        if id_ == home:
-            cells = factor.all_over(levels, part.tree.cliques, part.marginals)
-            parts.append(Component.of(part.tree, np.concatenate(cells) / mean))
-        else:
-            parts.append(part)
+    parts = [
+        _weighed(part, attribute, weights) if id_ == home else part
+        for id_, part in model.components_by_id.items()
+    ]
     made = Forest(levels, parts, model.total * mean)
     views = model.corrections.views
     if views:
         made.corrections = Corrections(levels, views, factor.all_over(levels, views, model.marginals))
     return made
+
+
+def _weighed(part: Component, attribute: int, weights: np.ndarray) -> Component:
+    """A component in which each code of one of its attributes weighs so much more, scaled to 1 again."""
+    home = part.tree.clique_of((attribute,))
+    assert home is not None  # as of every attribute of a component
+    tree, _ = part.tree.rooted(home)
+    tables = part.marginals(tree.cliques)
+    tables[0] = tables[0] * weights[grid(tree.steps(0, (attribute,)))]
+    tables[0] /= tables[0].sum()
+    for child, parent, view in tree.edges:  # parents come first
+        down, up = grid(tree.steps(parent, view)), grid(tree.steps(child, view))
+        before = np.bincount(up, tables[child], minlength=tree.levels.cells(view))
+        after = np.bincount(down, tables[parent], minlength=len(before))
+        tables[child] = tables[child] * np.divide(after, before, np.zeros_like(after), where=before > 0)[up]
+    return Component.of(tree, np.concatenate(tables))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

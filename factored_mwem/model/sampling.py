@@ -85,7 +85,9 @@ class Batches:
     def batch(self, number: int) -> pa.RecordBatch:
         """The batch of this number, from 0 on."""
         rng, size = self.generator(number), self.length(number)
-        codes = self.refined(self._drawing.codes(size, rng), rng)
+        return self._decoded(self.refined(self._drawing.codes(size, rng), rng), rng)
+
+    def _decoded(self, codes: Sequence[np.ndarray], rng: np.random.Generator) -> pa.RecordBatch:
         columns = decode_table(self.domain, codes, self.schema, rng)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from factored_mwem.answers.answer import Answer
     from factored_mwem.answers.evidence import Evidence
     from factored_mwem.answers.query import Query
+    from factored_mwem.pipeline.conditional import Conditioned
     from factored_mwem.pipeline.marginal import Marginal
 
 
@@ -222,19 +223,47 @@ class Release(Contents):
         return drawn.schema, map(_seen, drawn.whole(number))
 
     def sample(
-        self, rows: int, *, seed: int | None = None, unit: Literal["rows", "people"] = "rows"
+        self,
+        rows: int,
+        *,
+        seed: int | None = None,
+        unit: Literal["rows", "people"] = "rows",
+        where: str | None = None,
+        balance: str | None = None,
     ) -> pa.Table:
         """`rows` fresh rows, of whole people where the release is of people; or, with unit "people", all rows
-        of so many. The same ones for the same `seed`. Raises InputError if `rows` is negative.
+        of so many. The same ones for the same `seed`. With `where`, such as "age >= 65 and sex = Female", all
+        of them meet the condition; with `balance`, the values of that column are equally frequent.
+
+        Raises InputError if `rows` is negative, for a condition that names what is not there, and where the
+        model gives it probability 0.
         """
         if rows < 0:
             raise InputError(f"{unit}={rows}: must be a whole number, 0 or more")
         seed = secrets.randbits(64) if seed is None else seed
+        source: Release | Conditioned = self
+        if where is not None or balance is not None:
+            from factored_mwem.pipeline.conditional import Conditioned
+
+            source = Conditioned.of(self, where, balance)
         if unit == "people":
-            schema, batches = self.people(rows, seed)
+            whole = self if isinstance(source, Release) else source.release
+            schema, batches = whole.people(rows, seed)
             return pa.Table.from_batches(batches, schema=schema)
-        drawn = self.drawn(rows, seed)
+        drawn = source.drawn(rows, seed)
         return pa.Table.from_batches(_reached(drawn), schema=drawn.schema)
+
+    def complete(self, known: Any, *, seed: int | None = None) -> pa.Table:
+        """The rows of a table that has some of the columns, each with its empty cells and the other columns
+        drawn given what is known of it: by the trees of the model, without its corrections. `known`: a path,
+        pyarrow or any data frame.
+
+        Raises InputError for columns and values that the model does not have.
+        """
+        from factored_mwem.pipeline.completed import CompletedRows
+
+        completed = CompletedRows(self, known, secrets.randbits(64) if seed is None else seed)
+        return pa.Table.from_batches(completed, schema=completed.schema)
 
     def to_arrow(self) -> pa.Table:
         """The synthetic table: the same rows at every call."""

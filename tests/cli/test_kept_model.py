@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 
@@ -81,3 +82,37 @@ def test_a_run_that_kept_none_is_still_finished(books: Path, fmwem: Fmwem) -> No
     made = fmwem(*JOB, "--run-id", "a", "-o", "b.csv")
     assert (made.facts["reused"], made.facts["model"]) == (False, "b.fmwem")
     assert len(states(fmwem)) == 1
+
+
+def test_rows_that_meet_a_condition_or_complete_a_file(here: Path, fmwem: Fmwem) -> None:
+    assert fmwem(*ONE, "-o", "a.csv").code == 0
+    where = fmwem("sample", "a.fmwem", "-n", 50, "--where", "smoker = true", "-o", "f.csv", "--json")
+    assert where.facts["rows"] == 50 and 0 < where.facts["probability"] < 1
+    with open(here / "f.csv", newline="", encoding="utf-8") as file:
+        assert {row["smoker"].lower() for row in csv.DictReader(file)} == {"true"}
+    (here / "known.csv").write_text("age,smoker\n3,true\n,\n5,false\n")
+    given = fmwem("sample a.fmwem --given known.csv -o g.csv")
+    assert given.facts["rows"] == 3 and given.facts["contradicted"] == 0
+    with open(here / "g.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["age"] for row in rows][::2] == ["3", "5"] and 0 <= int(rows[1]["age"]) <= 99
+    assert [row["smoker"].lower() for row in rows][::2] == ["true", "false"]
+    assert fmwem("sample a.fmwem -n 50 --balance smoker -o b.csv").facts["rows"] == 50
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-o x.csv", "say how many rows with -n"),
+        ("-n 3 --given known.csv -o x.csv", "--given completes the rows of a file"),
+        ("-n 3 --balance smoker -o x/", "--balance writes one file"),
+        ("-n 3 --unit people -o x/", "--unit people writes one file"),
+        ("--given no.csv -o x.csv", "no file no.csv"),
+        ("-n 3 --balance smokes -o x.csv", "no column 'smokes'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(here: Path, fmwem: Fmwem, words: str, message: str) -> None:
+    assert fmwem(*ONE, "-o", "a.csv").code == 0
+    (here / "known.csv").write_text("age\n3\n")
+    refused = fmwem(f"sample a.fmwem {words}")
+    assert refused.code == 2 and message in refused.err and not [*here.glob("x*")]

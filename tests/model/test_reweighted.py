@@ -54,6 +54,19 @@ def test_every_marginal_is_that_of_the_weighted_table(views: list[View], attribu
         assert np.abs(made.marginal(view) - truth.sum(axis=others).ravel()).max() <= 1e-9
 
 
+@pytest.mark.parametrize("attribute", [0, 1, 3, 4])
+@pytest.mark.parametrize("views", TREES)
+def test_codes_of_weight_zero_leave_the_others_their_conditional_distribution(
+    views: list[View], attribute: int
+) -> None:
+    forest, weights = forest_of(views, 11), np.zeros(SHAPE[attribute])
+    weights[-1] = 1.0
+    made, truth = reweighted(forest, attribute, weights), dense(forest, attribute, weights)
+    for view in VIEWS:
+        others = tuple(a for a in range(5) if a not in view)
+        assert np.abs(made.marginal(view) - truth.sum(axis=others).ravel()).max() <= 1e-9
+
+
 def test_equal_weights_change_nothing_but_the_total() -> None:
     forest = forest_of(TREES[0], 7)
     made = reweighted(forest, 2, np.full(2, 3.0))

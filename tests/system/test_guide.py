@@ -44,6 +44,7 @@ MADE = {
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
+    "condition": "adult.fmwem old.parquet half.parquet known.csv completed.csv",
     "graph": "club.csv club.manifest.json club.pairs.parquet asked.answers.csv",
     "ask": "adult.fmwem better.fmwem questions.txt",
     "sketch": "country.sketch countries.sketch queries.jsonl",

@@ -147,15 +147,26 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
         places = pc.fill_null(column.indices.cast(pa.int64()), len(values))  # which int8 may not hold
         return np.concatenate([values, nothing])[places.to_numpy(zero_copy_only=False)]
     column = plain(column)
-    if is_text(column.type):
-        missing = pa.array(attribute.missing_texts, pa.string())
-        null = pc.or_(pc.is_null(column), pc.is_in(column, value_set=missing))
-    else:
-        null = pc.is_null(column, nan_is_null=True)
     codes = (_listed_codes if attribute.categorical else _binned_codes)(attribute, column)
     codes[np.asarray(codes < 0)] = attribute.fallback_code
-    codes[null.to_numpy(zero_copy_only=False)] = attribute.missing_code
+    codes[missing_in(attribute, column)] = attribute.missing_code
     return codes.astype(code_dtype(attribute))
+
+
+def missing_in(attribute: Attribute, column: pa.Array) -> np.ndarray:
+    """bool[row]: whether a cell is null, or a text that stands for it."""
+    column = plain(column)
+    if not is_text(column.type):
+        return pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    missing = pa.array(attribute.missing_texts, pa.string())
+    return pc.or_(pc.is_null(column), pc.is_in(column, value_set=missing)).to_numpy(zero_copy_only=False)
+
+
+def unknown_in(attribute: Attribute, column: pa.Array) -> np.ndarray:
+    """bool[row]: whether a cell holds what the attribute can neither read nor finds among its values."""
+    column = plain(column)
+    codes = (_listed_codes if attribute.categorical else _binned_codes)(attribute, column)
+    return np.asarray(codes < 0) & ~missing_in(attribute, column)
 
 
 def code_dtype(attribute: Attribute) -> type[np.unsignedinteger]:

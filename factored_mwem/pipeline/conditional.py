@@ -1,0 +1,189 @@
+"""Conditional: rows of a model that meet a condition, or in which one column's values are equally frequent.
+Free, for the model is public.
+
+A condition on a column is a factor on one attribute of the model (model/reweighted.py), so what is drawn is
+the model's own conditional distribution. Where a condition cuts a bin, rows are drawn that may meet it, and
+those are kept that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from factored_mwem.answers.grammar import parse_where
+from factored_mwem.answers.query import Where
+from factored_mwem.answers.resolve import column_of
+from factored_mwem.answers.restriction import share_of_codes, values_meet
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError, shortened
+from factored_mwem.model.forest import Forest
+from factored_mwem.model.reweighted import reweighted
+from factored_mwem.model.sampling import Batches
+from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.parsing import plain, read_units
+
+if TYPE_CHECKING:
+    from factored_mwem.pipeline.result import Release
+
+RAREST = 1e-3
+"""Of rows drawn in the bins that a condition cuts, this share at least must meet it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowCondition:
+    """Conditions on columns of a domain. `shares: float64[code]` by modelled attribute: the part of a code's
+    rows that meets them all, strictly between 0 and 1 where they cut a bin.
+    """
+
+    domain: Domain
+    where: Where
+    shares: Mapping[int, np.ndarray]
+
+    @classmethod
+    def of(cls, domain: Domain, text: str) -> RowCondition:
+        """Raises InputError for a text that is no condition, and for columns and values there are not."""
+        where, shares = parse_where(text), dict[int, np.ndarray]()
+        for column in dict.fromkeys(each.column for each in where):
+            a, codes = attribute_of(domain, column)
+            own = share_of_codes(domain[column], [each for each in where if each.column == column])
+            shares[a] = shares.get(a, 1.0) * own[codes]
+        return cls(domain, where, shares)
+
+    @property
+    def exact(self) -> bool:
+        """Whether each code is wholly in or out."""
+        return not any(((share > 0) & (share < 1)).any() for share in self.shares.values())
+
+    def applied(self, model: Forest) -> tuple[Forest, float, float]:
+        """(the model of rows with codes that may meet the conditions, the probability of these codes, the
+        probability of the conditions). Raises InputError where that is 0.
+        """
+        possible = likely = model
+        for a, share in self.shares.items():
+            may = (share > 0).astype(np.float64)
+            if not possible.marginal((a,)) @ may > 0:
+                raise InputError("the model gives this condition probability 0: no row of it meets it")
+            possible = reweighted(possible, a, may)
+            likely = possible if self.exact else reweighted(likely, a, share)
+        return possible, possible.total / model.total, likely.total / model.total
+
+    def meets(self, rows: pa.RecordBatch) -> np.ndarray:
+        """bool[row]: by the values that rows hold."""
+        meets = np.ones(len(rows), dtype=bool)
+        for column in dict.fromkeys(each.column for each in self.where):
+            attribute, values = self.domain[column], plain(rows.column(column))
+            own = [each for each in self.where if each.column == column]
+            codes = encode(attribute, values)
+            meets &= values_meet(attribute, own, codes, read_units(attribute, values))
+        return meets
+
+
+def attribute_of(domain: Domain, column: str) -> tuple[int, np.ndarray]:
+    """(the modelled attribute that a column follows from, int64[its code]: the column's). Raises
+    InputError.
+    """
+    column_of(domain, column)
+    try:
+        name, codes = domain.source_of(column)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return domain.modelled.index(name), codes
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalBatches(Batches):
+    """Rows that meet a condition; `model` is that of rows which may meet it. What the condition is of stays
+    as it was drawn when rows are refined.
+    """
+
+    condition: RowCondition = field(kw_only=True)
+
+    def batch(self, number: int) -> pa.RecordBatch:
+        rng, wanted, parts, have = self.generator(number), self.length(number), list[pa.RecordBatch](), 0
+        while have < wanted:
+            codes = self.refined(self._drawing.codes(wanted, rng), rng, [*self.condition.shares])
+            rows = self._decoded(codes, rng)
+            if not self.condition.exact or self.domain.ties or self.domain.chains:
+                rows = rows.filter(pa.array(self.condition.meets(rows)))
+            parts.append(rows)
+            have += len(rows)
+        return pa.Table.from_batches(parts).combine_chunks().to_batches()[0].slice(0, wanted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditioned:
+    """A release whose model is that of rows which meet a condition; its rows alone are to be drawn.
+    `probability`: of the condition, in the release's model.
+    """
+
+    release: Release
+    condition: RowCondition
+    probability: float
+
+    @classmethod
+    def of(cls, release: Release, where: str | None = None, balance: str | None = None) -> Conditioned:
+        """Rows that meet the condition `where`, in which the values of the column `balance` are equally
+        frequent, those that have any probability.
+
+        Of a release of people both may name only what is the same in all rows of a person, and no part of a
+        bin. Raises InputError.
+        """
+        domain = release.domain
+        condition = RowCondition(domain, (), {}) if where is None else RowCondition.of(domain, where)
+        if release.manifest.people is not None:
+            _check_people(release, condition, balance)
+        model, possible, likely = condition.applied(release.model)
+        if likely < RAREST * possible:
+            many = f"only 1 in {possible / max(likely, 1e-300):,.0f} rows of the bins that it cuts meets it"
+            raise InputError(f"the model gives this condition probability {likely:.2g}: {many}; widen it")
+        if balance is not None:
+            model = balanced(model, domain, balance)
+        return cls(replace(release, model=model), condition, likely)
+
+    def drawn(self, rows: int, seed: int) -> Batches:
+        """So many rows, as yet to be drawn."""
+        drawn = self.release.drawn(rows, seed)
+        if not self.condition.where or self.release.manifest.people is not None:
+            return drawn
+        own = (drawn.model, drawn.domain, drawn.schema, rows, drawn.generator, drawn.aims)
+        return ConditionalBatches(*own, condition=self.condition)
+
+
+def computed_in(domain: Domain) -> set[str]:
+    """The columns whose values are computed from those of others when rows are drawn."""
+    return {*domain.derived, *(rule.compute for rules in domain.ties.values() for rule in rules)}
+
+
+def balanced(model: Forest, domain: Domain, column: str) -> Forest:
+    """The model in which all values of a column are equally frequent that have any probability."""
+    a, codes = attribute_of(domain, column)
+    mass = np.bincount(codes, model.marginal((a,)), minlength=domain[column].size)
+    return reweighted(model, a, np.divide(model.total, mass, np.zeros_like(mass), where=mass > 0)[codes])
+
+
+def _check_people(release: Release, condition: RowCondition, balance: str | None) -> None:
+    """Raises InputError for what rows of a person may differ in."""
+    people = release.manifest.people
+    assert people is not None
+    names = release.domain.modelled.names
+    wanted = [names[a] for a in condition.shares]
+    if balance is not None:
+        wanted.append(names[attribute_of(release.domain, balance)[0]])
+    loose: Sequence[str] = [n for n in wanted if n not in (ROWS_OF_PERSON, *people.constant)]
+    if loose:
+        known = ", ".join(repr(shortened(name)) for name in people.constant) or "none"
+        raise InputError(
+            f"{shortened(loose[0])!r} may differ between the rows of a person, and people are drawn whole; "
+            f"name what is the same in all of them: {known}"
+        )
+    if not condition.exact:
+        raise InputError("of people, a condition must take bins whole; `fmwem answer` shows where they end")
+    tied = [each.column for each in condition.where if each.column in computed_in(release.domain)]
+    if tied:
+        raise InputError(f"{shortened(tied[0])!r} follows from another column when rows are drawn: name that")
