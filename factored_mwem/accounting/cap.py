@@ -170,7 +170,7 @@ class Cap:
         """The cap in floats, as a release's numbers are. Raises InputError for no number."""
         for value in (epsilon, delta, rho):
             if value is not None and not math.isfinite(value):
-                raise InputError(f"{value:g} is no cap")
+                raise InputError(f"{value:g}: a cap must be a finite number")
         exact = [None if value is None else Fraction(value) for value in (epsilon, rho)]
         return cls(exact[0], Fraction(delta), exact[1])
 

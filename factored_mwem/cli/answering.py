@@ -80,7 +80,7 @@ def sample(
     unit: Annotated[
         SampleUnit,
         option(
-            "What -n counts: rows, or of a release of people also people, each with all of their rows.",
+            "What -n counts: rows or, for a release of people, people, each with all of their rows.",
             "--unit",
             panel=Group.OUTPUT,
         ),

@@ -38,7 +38,7 @@ def ledger_init(
     from factored_mwem.ledger.opening import create_ledger
 
     name = create_ledger(ledger, journals).name
-    message = f"{piece(name)} is there, with no dataset in it; next: fmwem ledger add"
+    message = f"{piece(name)} was created, with no dataset in it; next: fmwem ledger add"
     closing({"ledger": name}, [message], as_json=json_only)
 
 
@@ -64,7 +64,7 @@ def ledger_add(
     privacy_id: Annotated[
         str | None,
         option(
-            "Column that names the person: releases by it may keep fewer rows of each than --contributions.",
+            "Column that names the person: a release with this --privacy-id may use fewer rows of each.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -134,7 +134,7 @@ def ledger_accept(ledger: Ledger, json_only: Json = False) -> None:
 
     opened = open_ledger(ledger)
     opened.accept()
-    message = f"{piece(opened.name)} is accepted as it is; releases go on"
+    message = f"{piece(opened.name)} is accepted as the newest copy; releases can go on"
     closing({"ledger": opened.name, "accepted": True}, [message], as_json=json_only)
 
 

@@ -177,12 +177,14 @@ def attention(manifest: Manifest, file: str) -> list[str]:
     worst = max(losses, key=lambda name: losses[name], default=None)
     if worst is not None and losses[worst] > LITTLE and not ordered:
         lines.append(
-            f"of {piece(repr(worst))}, which was learnt, {losses[worst]:.1%} of the values were lost"
+            f"in {piece(repr(worst))}, whose values were learnt, {losses[worst]:.1%} of the values were lost"
         )
     alone = sorted(part[0] for part in manifest.components if len(part) == 1)
     if alone and len(manifest.attributes) > 1 and _asks_for_pairs(manifest):
         stand, go = ("stands", "it goes") if len(alone) == 1 else ("stand", "they go")
-        lines.append(f"{piece(some_names(alone))} {stand} alone: nothing was kept of how {go} with others")
+        lines.append(
+            f"{piece(some_names(alone))} {stand} alone: nothing was measured of how {go} with others"
+        )
     return lines
 
 

@@ -92,7 +92,9 @@ def composition(release: Published) -> str:
         return f"Sequential composition: the epsilons of {charges}, add up."
     besides = ""
     if release.charged_delta:
-        besides = f" Thresholds that protect rare values take {release.charged_delta:.3g} of delta besides."
+        besides = (
+            f" Thresholds that protect rare values take {release.charged_delta:.3g} of delta in addition."
+        )
     return (
         f"Sequential, adaptive composition in zero-concentrated differential privacy: the rhos of {charges}, "
         f"add up to {release.rho:.6g}, which is converted once to epsilon at the delta that is left.{besides}"

@@ -282,6 +282,6 @@ class Journaled:
 def does_not_fit() -> Lost:
     """The journal and the mechanism disagree: another machine or library computed otherwise."""
     return Lost(
-        "this run cannot go on from its journal: the libraries, the machine, --max-cells or --max-memory are "
-        "not what they were when it began; make them so, or give another --run-id, which spends again"
+        "this run cannot go on from its journal: the libraries, the machine, --max-cells or --max-memory "
+        "changed since it began; restore them, or give another --run-id, which spends again"
     )

@@ -120,7 +120,9 @@ def connect(address: Address, patience: float | None = None) -> Link:
 
 def _not_reached(message: str, operational: bool, name: str) -> FmwemError:
     if not operational:
-        return InputError(f"cannot read the URI of the ledger {name}: one of its parameters is none")
+        return InputError(
+            f"cannot read the URI of the ledger {name}: it has an unknown parameter; leave it out"
+        )
     if any(words in message for words in REFUSED):
         how = "correct its user, database, password (PGPASSWORD, ~/.pgpass) or sslmode"
         return InputError(f"the server of the ledger {name} refuses the connection; {how}")
@@ -145,7 +147,7 @@ def _check_server(db: Link, name: str) -> None:
         what = "runs with fsync off: what is entered could be lost"
         raise InputError(f"the server of the ledger {name} {what}")
     if settings["search_path"].replace(" ", "") != SESSION["search_path"]:
-        what = "a pooler stands before it that shares sessions"
+        what = "a connection pooler that shares sessions is in front of it"
         raise InputError(f"cannot use the ledger {name}: {what}; give the address of the server itself")
 
 
@@ -174,7 +176,7 @@ def _explained(error: Any, name: str) -> FmwemError:
             return InputError(f"the ledger {name} is damaged: {what}")
         return Busy(f"another process entered this run in the ledger {name}; try again")
     if state in ("42501", "25006"):
-        why = "its user lacks the right to; see the guide"
+        why = "its user lacks the permission; see `fmwem guide ledger`"
         return InputError(f"cannot read or write the ledger {name}: {why}")
     if state in ("3F000", "42P01"):
         make = "or, if there never was one, `fmwem ledger init` makes it"

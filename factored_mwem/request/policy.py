@@ -208,9 +208,9 @@ class Policy(Acceptance, Terms):
     def _knows_its_people(self) -> Self:
         if not self.people:
             if self.person_columns is not None:
-                raise ValueError("person_columns says what is the same in all rows of a person: give people")
+                raise ValueError("person_columns needs people=True (--people)")
             if self.order_by is not None:
-                raise ValueError("order_by puts the rows of a person in order: give people")
+                raise ValueError("order_by needs people=True (--people)")
             return self
         if self.privacy_id is None:
             raise ValueError("people needs privacy_id, the column that names the person")
@@ -245,9 +245,9 @@ class Policy(Acceptance, Terms):
         certificate of rows.
         """
         if self.people:
-            raise InputError("people come out as rows, and there are none here; leave people out")
+            raise InputError("people is for outputs with rows, and this one has none; leave people out")
         if self.certificate is not None:
-            raise InputError("a certificate is of released rows, and there are none here; leave it out")
+            raise InputError("a certificate is for outputs with rows, and this one has none; leave it out")
         return self
 
 

@@ -111,7 +111,9 @@ class Persons:
             order_by = order_by if order_by is not None else made_up.order_by
         if column is None:
             if order_by is not None:
-                raise InputError("--order-by is of the rows of a person: say who they are with --privacy-id")
+                raise InputError(
+                    "--order-by sorts the rows of a person: name the column of people with --privacy-id"
+                )
             return None
         for table in tables:
             for name, flag in ((column, "--privacy-id"), (order_by, "--order-by")):
@@ -132,7 +134,7 @@ class Persons:
         """Of all columns that were compared. Raises InputError if a table names nobody."""
         for which, rows in zip(("real", "synthetic"), self.rows, strict=True):
             if not len(rows):
-                raise InputError(f"column {self.column!r} of the {which} table names nobody")
+                raise InputError(f"column {self.column!r} of the {which} table holds no id")
         sizes = [rows.sizes for rows in self.rows]
         most = max(int(each.max()) for each in sizes)
         shares = [np.bincount(each, minlength=most + 1) / len(each) for each in sizes]

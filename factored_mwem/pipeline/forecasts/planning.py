@@ -286,12 +286,12 @@ def _silent(request: Request) -> str | None:
     """Why no law says how large errors are; None if one does."""
     workload, policy = request.workload, request.policy
     if policy.engine != "tree":
-        return f"how large errors will be is not said: of engine {policy.engine} there is no law"
+        return f"errors cannot be predicted for engine {policy.engine}"
     if policy.people:
-        return "how large errors will be is not said: the law is of tables whose rows are counted, not people"
+        return "errors cannot be predicted where people are counted, not rows"
     plain = len(workload.orders) == 1 and not workload.named and not workload.asked
     if not plain or workload.orders[0] > ORDERS:
-        return f"how large errors will be is not said: the law is of all marginals of up to {ORDERS} columns"
+        return f"errors can be predicted only for all marginals of up to {ORDERS} columns"
     return None
 
 
@@ -301,14 +301,14 @@ def _notes(request: Request, silent: str | None) -> tuple[str, ...]:
         return (silent,)
     of = max(law.tables for (course, _), law in LAWS.items() if (course == "learnt") == learnt)
     notes = [
-        f"expected errors are experience with up to {of} public tables, no promise: half of the releases of "
-        "such tables were better, nine in ten within the range",
-        "how columns hang together decides as much, and is not known before a release",
+        f"expected errors are experience with up to {of} public tables, no promise: half of their releases "
+        "were better, and nine in ten lay within the range",
+        "errors also depend on how the columns depend on each other, which no one knows before a release",
     ]
     if learnt:
         notes.append(
-            "no domain is declared: errors are over neutral bins, as `fmwem evaluate` has them; with one "
-            "ranges are closer"
+            "no domain is declared: errors are over the neutral bins of `fmwem evaluate`; with a domain "
+            "the ranges are narrower"
         )
     limits = [name for name in LIMITING if getattr(policy, name) is not None]
     if limits:

@@ -114,7 +114,7 @@ def cuts(
     if hypothesis == "multiplicative-weights":
         check_pairs(request.vertices)
     if booking.run_id is not None:
-        raise InputError("a session of cuts cannot be taken up again; leave out run_id")
+        raise InputError("a session of cuts cannot be resumed; leave out run_id")
     spending = request.spent_on("cuts", alpha=alpha, beta=beta, hypothesis=hypothesis)
     Prices(math.inf, beta, spending.budget.composition)  # what can be refused is, before an edge is read
     with spending.opened(booking) as spent:

@@ -32,7 +32,7 @@ from factored_mwem.tables.outputs.targets import Target, target_of
 MAX_KEPT = 512
 """Cells of one measurement that are kept as answers to questions of their own."""
 NOTHING_TO_SAVE = "a session that began without --model has no release to save; leave out --save"
-UNLEARNT = "the model could not take it in: its cliques would exceed the cell cap"
+UNLEARNT = "the answer could not be added to the model: its cliques would exceed the cell cap"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

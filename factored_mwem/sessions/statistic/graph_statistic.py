@@ -30,7 +30,7 @@ from factored_mwem.request.promise import Books, Promise
 from factored_mwem.sessions.statistic.grid import Grid
 
 ONE_EDGE = Assumption(
-    statement="what is protected is one edge: what a person's edges say together is not", enforced=False
+    statement="one edge is protected; what several edges of one person show together is not", enforced=False
 )
 VERTICES = Assumption(statement="the vertices, and how many there are, are public", enforced=False)
 EDGES = Assumption(
