@@ -228,8 +228,8 @@ class Accountant:
         """Record a spend, before its noise is drawn; BudgetExceeded, and nothing recorded, beyond it."""
         cost, what = entry.cost, f"{entry.stage} ({entry.mechanism})"
         if self.spent + cost > self.budget.amount:
-            asked, left = self.budget.in_words(cost), self.budget.in_words(self.left)
-            why = f"{what} costs {asked}, but {left} of the budget is left; ask for less or raise --epsilon"
+            price, left = self.budget.in_words(cost), self.budget.in_words(self.left)
+            why = f"{what} costs {price}, but {left} of the budget is left; ask for less or raise --epsilon"
             raise BudgetExceeded(why, asked=cost, left=self.left)
         left_delta = self.budget.discovery_delta - self.spent_delta
         if entry.delta > left_delta:

@@ -80,7 +80,7 @@ def ask(
     from factored_mwem.cli.jobs import check_files
     from factored_mwem.files.files import IfExists
     from factored_mwem.pipeline.publication import Publication
-    from factored_mwem.sessions.online.asking import AskRequest, asked
+    from factored_mwem.sessions.online.asking import AskRequest, ask_session
     from factored_mwem.sessions.online.session import NOTHING_TO_SAVE
     from factored_mwem.tables.outputs.release_files import RecordFiles
     from factored_mwem.tables.outputs.targets import target_of
@@ -100,7 +100,7 @@ def ask(
     place = Publication(files, IfExists(overwrite), settings.booking)
     people = not console.for_scripts(json_only)
     with request.spending.booked(settings.booking) as run, place.of(run):
-        with asked(request, run, resumable=settings.run_id is not None) as session:
+        with ask_session(request, run, resumable=settings.run_id is not None) as session:
             lines = iter(listed) if listed is not None else _from_standard_input()
             if not (quiet or json_only):
                 console.say(_opening(session, beta))

@@ -199,8 +199,8 @@ def _listed(columns: Mapping[str, object]) -> str:
     return first + (f", and {len(columns) - MOST_COLUMNS} more" if len(columns) > MOST_COLUMNS else "")
 
 
-def _fewest(found: LearningForecast) -> str:
-    texts, numbers = (f"{rows:,.0f}" for rows in found.fewest_rows)
+def _fewest(forecast: LearningForecast) -> str:
+    texts, numbers = (f"{rows:,.0f}" for rows in forecast.fewest_rows)
     return texts if texts == numbers else f"{texts} (if all is text) or {numbers} (if nothing is)"
 
 

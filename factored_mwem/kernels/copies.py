@@ -38,14 +38,14 @@ def summed(tables, clique, out):
 
 
 @compiled
-def passed(tables, clique, given, at, row, out):
+def passed(tables, clique, conditional, at, row, out):
     """`summed` and `joined` in one, copy after copy: what is summed stays in the processor's cache."""
     start, head, tail = clique
-    cells, width, reduced = len(head) * len(tail), given.shape[2], np.empty(len(at))
+    cells, width, reduced = len(head) * len(tail), conditional.shape[2], np.empty(len(at))
     for b in range(len(out)):
         reduced[:] = 0.0
         _add_up(tables[b, start : start + cells], head, tail, reduced)
-        other, sink = given[b], out[b]
+        other, sink = conditional[b], out[b]
         for u in range(len(at)):
             r, s, weight = np.uint64(row[u]), np.uint64(at[u]), reduced[u]  # unsigned: none is from the end
             for x in range(width):
@@ -53,11 +53,13 @@ def passed(tables, clique, given, at, row, out):
 
 
 @compiled
-def joined(left, given, at, row, out):
-    """Add left[b, u, w] * given[b, at[u], x] to out[b, row[u], w * len(x) + x], for all copies b, u, w, x."""
-    wide, width = left.shape[2], given.shape[2]
+def joined(left, conditional, at, row, out):
+    """Add left[b, u, w] * conditional[b, at[u], x] to out[b, row[u], w * width + x], for all copies b and all
+    u, w and x; `width` is the length of the axis x.
+    """
+    wide, width = left.shape[2], conditional.shape[2]
     for b in range(len(out)):
-        source, other, sink = left[b], given[b], out[b]
+        source, other, sink = left[b], conditional[b], out[b]
         for u in range(len(at)):
             r, s = np.uint64(row[u]), np.uint64(at[u])  # unsigned: no check for an index from the end
             for w in range(wide):

@@ -26,8 +26,8 @@ class Conditional(NamedTuple):
 
 
 @entry
-def deal(table: Conditional, given: I8, begin: F8, luck: F8, hand: I8, dealt: I8) -> None:
-    """Put a cell of its group, `given: int64[row]`, for each row into `dealt: int64[row]`.
+def deal(table: Conditional, group: I8, begin: F8, luck: F8, hand: I8, dealt: I8) -> None:
+    """Put a cell of its group, `group: int64[row]`, for each row into `dealt: int64[row]`.
 
     Systematic sampling in each group: of its n rows a cell of conditional share p gets floor or ceil of
     p * n, by a comb that starts at `begin: float64[group]`, in [0, 1). Which row gets which is a shuffle of
@@ -36,8 +36,8 @@ def deal(table: Conditional, given: I8, begin: F8, luck: F8, hand: I8, dealt: I8
     """
     groups, last = len(table.first) - 1, len(table.cells) - 1
     following = np.zeros(groups + 1, dtype=np.int64)
-    for r in range(len(given)):
-        following[given[r] + 1] += 1
+    for r in range(len(group)):
+        following[group[r] + 1] += 1
     for g in range(groups):
         following[g + 1] += following[g]
     for g in range(groups):
@@ -54,7 +54,7 @@ def deal(table: Conditional, given: I8, begin: F8, luck: F8, hand: I8, dealt: I8
             j = min(int(luck[start + k] * (k + 1)), k)
             hand[start + k] = hand[start + j]
             hand[start + j] = table.cells[at]
-    for r in range(len(given)):
-        g = given[r]
+    for r in range(len(group)):
+        g = group[r]
         dealt[r] = hand[following[g]]
         following[g] += 1

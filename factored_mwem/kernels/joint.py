@@ -84,9 +84,9 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
                     out[base + codes[u]] += weight
                 else:
                     sink = out[base : base + columns]
-                    given = conditionals[next_ + codes[u] * columns : next_ + (codes[u] + 1) * columns]
+                    conditional = conditionals[next_ + codes[u] * columns : next_ + (codes[u] + 1) * columns]
                     for x in range(columns):
-                        sink[x] += weight * given[x]
+                        sink[x] += weight * conditional[x]
         for s in range(length):
             mass = beliefs.separators[way[SEPARATOR] + s]
             share = 1.0 / mass if mass > 0.0 else 0.0  # where rules leave nothing, nothing is added up
@@ -241,9 +241,9 @@ def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
         if j + 1 < same:
             continue
         at = add_steps(axes, needed[j, :count], steps[step_of[w] : step_of[w] + codes])
-        given = reader.conditionals[:0]
+        conditional = reader.conditionals[:0]
         if given_of[w] >= 0:
-            given = reader.conditionals[given_of[w] :]
+            conditional = reader.conditionals[given_of[w] :]
             for u in range(len(at)):
                 at[u] *= reader.stride_of[k, w]
         length = cells_over(axes, needed[j + 1, :count]) * columns
@@ -253,7 +253,7 @@ def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
             scratch[begins[j] : begins[j + 1]],
             at,
             add_steps(axes, needed[j, :count], steps_onto(axes, needed[j + 1, :count])),
-            given,
+            conditional,
             sizes[w],
             scratch[begins[j + 1] : begins[j + 2]],
         )
@@ -289,23 +289,23 @@ def _reduce(cells, clique, axes, steps, out):
 
 
 @part
-def _contract(table, at, next_, given, size, fresh):
+def _contract(table, at, next_, conditional, size, fresh):
     """Bring one more variable in, as the first of the columns' axes: row u of `table` is added to row
-    `next_[u]` of `fresh`, times the variable's probabilities from `given[at[u]]` on.
+    `next_[u]` of `fresh`, times the variable's probabilities from `conditional[at[u]]` on.
 
-    Where the clique fixes the variable, `given` is empty and `at[u]` its code. Slices keep the inner loops
-    free of index checks.
+    Where the clique fixes the variable, `conditional` is empty and `at[u]` its code. Slices keep the inner
+    loops free of index checks.
     """
     columns = len(table) // len(at)
     for u in range(len(at)):
         base = next_[u] * size * columns
         source = table[u * columns : (u + 1) * columns]
-        if not len(given):
+        if not len(conditional):
             sink = fresh[base + at[u] * columns : base + (at[u] + 1) * columns]
             for x in range(columns):
                 sink[x] += source[x]
             continue
-        row = given[at[u] : at[u] + size]
+        row = conditional[at[u] : at[u] + size]
         if columns == 1:
             sink = fresh[base : base + size]
             weight = source[0]

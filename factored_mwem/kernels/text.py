@@ -41,7 +41,7 @@ def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
     """
     delimiter, columns, longest, multiline, both, wide = form
     quote, feed, back = 34, 10, 13
-    records = found = begin = what = 0
+    records = many_odd = begin = what = 0
     fields, state = 1, START
     i, n = 0, len(data)
     while i < n:
@@ -72,8 +72,13 @@ def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
                         what |= WIDE
                         break
                 if what:
-                    odd[found, 0], odd[found, 1], odd[found, 2], odd[found, 3] = begin, i + 1, records, what
-                    found += 1
+                    odd[many_odd, 0], odd[many_odd, 1], odd[many_odd, 2], odd[many_odd, 3] = (
+                        begin,
+                        i + 1,
+                        records,
+                        what,
+                    )
+                    many_odd += 1
                 records += 1
             begin, fields, state, what = i + 1, 1, START, 0
         elif c == delimiter:
@@ -92,4 +97,4 @@ def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
                 what |= TAIL
             state = PLAIN
         i += 1
-    return records, found, begin
+    return records, many_odd, begin

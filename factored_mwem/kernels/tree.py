@@ -144,17 +144,17 @@ def tilt(beliefs, tree, moves):
 
 
 @part
-def gaps(cells, tree, targets, found):
-    """How far each measured cell's answer is from its target, in standard deviations, into `found`; returns
-    the loss, half the sum of their squares.
+def gaps(cells, tree, targets, residuals):
+    """Write how far each measured cell's answer is from its target, in standard deviations, into `residuals`.
+    Returns the loss, half the sum of their squares.
     """
     loss = 0.0
-    for c in range(len(found)):
-        found[c] = 0.0
+    for c in range(len(residuals)):
+        residuals[c] = 0.0
     for m in range(len(tree.tables)):
         row, precision = tree.tables[m], math.sqrt(targets.weights[m])
         at = row[VIEW_START]
-        answer = found[at : at + row[VIEW_CELLS]]
+        answer = residuals[at : at + row[VIEW_CELLS]]
         table, head, tail = _table(cells, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
         marginal_into(table, head, tail, answer)
         for c in range(len(answer)):

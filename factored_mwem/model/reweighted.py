@@ -35,11 +35,11 @@ def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
             parts.append(Component.of(part.tree, np.concatenate(cells) / mean))
         else:
             parts.append(part)
-    made = Forest(levels, parts, model.total * mean)
+    forest = Forest(levels, parts, model.total * mean)
     views = model.corrections.views
     if views:
-        made.corrections = Corrections(levels, views, factor.all_over(levels, views, model.marginals))
-    return made
+        forest.corrections = Corrections(levels, views, factor.all_over(levels, views, model.marginals))
+    return forest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -81,8 +81,8 @@ def draft(
     rules = relations(table, attributes, profiles)
     seen = {name: _seen(column) for name, column in profiles.items()}
     questions = questions_of(attributes, seen, text=table.text)
-    said = None if dialect == PLAIN else dialect
-    return Domain(attributes, draft="the domain", rules=rules, dialect=said, questions=questions)
+    notation = None if dialect == PLAIN else dialect
+    return Domain(attributes, draft="the domain", rules=rules, dialect=notation, questions=questions)
 
 
 def _seen(column: ColumnProfile) -> SeenColumn:
@@ -170,10 +170,10 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
 def _zone(column: ColumnProfile) -> str | None:
     """The zone that all timestamps say, UTC if most say another each, or none."""
     rows = column.zones()
-    said = np.flatnonzero(rows[1:]) + 1
+    zones = np.flatnonzero(rows[1:]) + 1
     if 2 * rows[0] >= rows.sum():
         return None
-    return ZONES[int(said[0])] if len(said) == 1 and not rows[0] else "UTC"
+    return ZONES[int(zones[0])] if len(zones) == 1 and not rows[0] else "UTC"
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,8 @@ def _notation(column: SeenColumn) -> str | None:
     for pattern, name in ((YEAR_FIRST, _year_first), (DAY, _day_or_month_first), (MONTH_NAME, _month_name)):
         matches = [match for text in texts if (match := pattern.fullmatch(text))]
         if texts and len(matches) >= MOST * len(texts):
-            said = name(matches)
-            return f"looks like dates but is taken as text: to read it, say --date-format {said}"
+            date_format = name(matches)
+            return f"looks like dates but is taken as text: to read it, say --date-format {date_format}"
     numbers = [text for text in texts if NUMBER.fullmatch(text)]
     if len(numbers) >= MOST * len(texts) > 0 and not column.coded:
         plain = "write plain numbers, without groups of digits and signs"

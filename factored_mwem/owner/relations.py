@@ -32,8 +32,8 @@ def relations(
     """NOT PRIVATE: the rules that no row breaks and that the attributes can keep, of each column one."""
     known = {a.name: _known(a) for a in attributes}
     some = next((batch for batch in table.batches(list(known)) if batch.num_rows), None)
-    told = [a for a in attributes if len(profiles[a.name].counts) >= LEAST]
-    guesses = list(_hypotheses(told, table.schema))
+    candidates = [a for a in attributes if len(profiles[a.name].counts) >= LEAST]
+    guesses = list(_hypotheses(candidates, table.schema))
     if some is None or not guesses:
         return []
     cells = dict(zip(known, some.slice(0, SOME_ROWS).columns, strict=True))

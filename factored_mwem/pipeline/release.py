@@ -96,7 +96,7 @@ def make(
     table: Source  # ---- private from here ...
     people = None
     if policy.people:
-        people = _found(session, request, scope)
+        people = _person_facts(session, request, scope)
         table, scope = request.people(people.most_rows), scope.using(people.most_rows)
         plan = Plan.of(scope, scope.domain, people=people) if scope.domain is not None else None
     else:
@@ -139,7 +139,7 @@ def _noted(report: Report) -> Report:
     return note
 
 
-def _found(session: Session, request: Request, scope: Scope) -> PersonFacts:
+def _person_facts(session: Session, request: Request, scope: Scope) -> PersonFacts:
     """How many rows of a person are used, and what is the same in all of them: as somebody said, else as
     noise can tell.
     """

@@ -91,14 +91,14 @@ class Criterion:
     @classmethod
     def parse(cls, text: str) -> Criterion:
         """What `mean3 <= 0.15`, `worst <= .8` or `column age <= .05` asks; else a ValueError."""
-        found = _FORM.fullmatch(text)
+        match = _FORM.fullmatch(text)
         try:
-            most = float(found[4]) if found else 0.0
+            most = float(match[4]) if match else 0.0
         except ValueError:
             most = 0.0
-        if found is None or not 0 < most < 2:
+        if match is None or not 0 < most < 2:
             raise ValueError(f"--accept {text[:80]!r}: {HOW}")
-        order, worst, column, _ = found.groups()
+        order, worst, column, _ = match.groups()
         if column is not None:
             return cls(text, "column", 1, column, most)
         return cls(text, "worst" if worst else "mean", int(order or 0), None, most)

@@ -190,9 +190,9 @@ def _losses_of_keys(base: ComparedDraw, near: ComparedDraw, first: Keys, second:
     """For rho, all keys of either, those listed among them: what they lose adds up; for delta, those not
     listed that only one has, at the scale and threshold used.
     """
-    stage, told = stage_of(near.entry), [call for call in near.calls if not _is_of_keys(call)]
+    stage, listed_calls = stage_of(near.entry), [call for call in near.calls if not _is_of_keys(call)]
     rho, at = 0.0, 0
-    for call in told:
+    for call in listed_calls:
         some = second.listed[at : at + len(call.received)]
         at += len(some)
         moved = math.dist([first.counts[key] for key in some], [second.counts[key] for key in some])

@@ -81,7 +81,7 @@ def ask(
     booking = Booking.of(choices)
     request = AskRequest.of(table, model, policy, **choices)
     with request.spending.booked(booking) as run:
-        with asked(request, run, resumable=booking.run_id is not None) as session:
+        with ask_session(request, run, resumable=booking.run_id is not None) as session:
             yield session
         run.finish()
 
@@ -158,7 +158,7 @@ class AskRequest(PrivateTable):
 
 
 @contextlib.contextmanager
-def asked(request: AskRequest, run: Run, *, resumable: bool) -> Iterator[Asking]:
+def ask_session(request: AskRequest, run: Run, *, resumable: bool) -> Iterator[Asking]:
     """A session within a run. Where it fails and is not `resumable`, the books hear what was spent; else what
     is left of its budget is kept for going on. The caller calls `run.finish`.
     """
