@@ -32,7 +32,7 @@ Sector = Literal["Technology", "Healthcare", "Education", "Government", "Energy"
 OPTIONAL = ("sector", "sensitive", "data_url", "published", "version", "sources")
 
 
-def _question(question: str, default: Any = "") -> Any:
+def _unanswered(question: str, default: Any = "") -> Any:
     """A question, not yet answered."""
     return Field(default, description=question)
 
@@ -44,43 +44,43 @@ class Owner(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Text = _question("Name of the data product, as people will look for it.")
-    description: Text = _question("What its rows describe, in a sentence or two.")
-    curators: Names = _question('Who publishes it: ["Office of Statistics"].', [])
-    intended_use: Text = _question("What it is for; also what it must not be used for.")
-    region: Text = _question("Which region it describes, or whose laws apply to it.")
-    contact: Text = _question("Whom to ask about it: an e-mail address, or an https:// address.")
-    license: Text = _question("Its licence: an SPDX identifier (CC-BY-4.0) or an https:// address.")
-    url: Url = _question("Its page on the web.")
-    data_collection: Text = _question("How the private table was collected, when, and of whom.")
-    preparation: Text = _question(
+    name: Text = _unanswered("Name of the data product, as people will look for it.")
+    description: Text = _unanswered("What its rows describe, in a sentence or two.")
+    curators: Names = _unanswered('Who publishes it: ["Office of Statistics"].', [])
+    intended_use: Text = _unanswered("What it is for; also what it must not be used for.")
+    region: Text = _unanswered("Which region it describes, or whose laws apply to it.")
+    contact: Text = _unanswered("Whom to ask about it: an e-mail address, or an https:// address.")
+    license: Text = _unanswered("Its licence: an SPDX identifier (CC-BY-4.0) or an https:// address.")
+    url: Url = _unanswered("Its page on the web.")
+    data_collection: Text = _unanswered("How the private table was collected, when, and of whom.")
+    preparation: Text = _unanswered(
         "What was done to the private table before fmwem read it, and whether anything (columns, "
         "settings, epsilon) was chosen by looking at it or by trying releases, and how that was paid for."
     )
-    justification: Text = _question("Why this epsilon, delta and privacy unit, and who decided it.")
-    actors: Text = _question(
+    justification: Text = _unanswered("Why this epsilon, delta and privacy unit, and who decided it.")
+    actors: Text = _unanswered(
         "Who sees the private table, who sees the release, and what each is trusted with."
     )
-    releases: Literal["one", "many", ""] = _question(
+    releases: Literal["one", "many", ""] = _unanswered(
         'Is it published once ("one"), or again and again ("many")?'
     )
-    releases_details: Text = _question(
+    releases_details: Text = _unanswered(
         "Whether the same people's data will be used again, and how that is accounted for."
     )
-    source: Literal["static", "dynamic", ""] = _question(
+    source: Literal["static", "dynamic", ""] = _unanswered(
         'Do new rows come into the private table over time: "static" (no) or "dynamic"?'
     )
-    record_authors: Names = _question("Who filled in this file; the registry names them.", [])
-    sector: Sector = _question("Technology, Healthcare, Education, Government, Energy or Finance.")
-    sensitive: Names = _question(
+    record_authors: Names = _unanswered("Who filled in this file; the registry names them.", [])
+    sector: Sector = _unanswered("Technology, Healthcare, Education, Government, Energy or Finance.")
+    sensitive: Names = _unanswered(
         'Which sensitive attributes of people it is about: ["health", "income"].', []
     )
-    data_url: Url = _question("Where its files can be fetched: the https:// address of their folder.")
-    published: datetime.date | Literal[""] = _question(
+    data_url: Url = _unanswered("Where its files can be fetched: the https:// address of their folder.")
+    published: datetime.date | Literal[""] = _unanswered(
         "Day of publication, as 2026-11-22 without quotes; else the day of the release."
     )
-    version: Text = _question("Its version, such as 1.0.0.")
-    sources: Text = _question("Papers or pages about this release.")
+    version: Text = _unanswered("Its version, such as 1.0.0.")
+    sources: Text = _unanswered("Papers or pages about this release.")
 
     @classmethod
     def load(cls, path: Path) -> Owner:
