@@ -1,4 +1,6 @@
-"""Publish: a released graph and its files, the record last; and the cuts that it is asked, one a line."""
+"""Publish: a released graph and its files, the record last; and the cuts asked of it, one on each line of a
+file.
+"""
 
 from __future__ import annotations
 
