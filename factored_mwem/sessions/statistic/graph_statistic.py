@@ -119,7 +119,9 @@ def spanning_tree_cost(
 
 
 def _weight(value: Any, upper: float) -> float:
-    """A private weight, from 0 to `upper`, as which what is no number counts, without a message."""
+    """A private weight, clipped to 0 and `upper`; a value that is no number counts as `upper`, without a
+    message.
+    """
     try:
         weight = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -128,7 +130,7 @@ def _weight(value: Any, upper: float) -> float:
 
 
 def _spending(kind: str, promise: Promise, settings: dict[str, Any], private: bytes) -> Spending:
-    """What the books know of a number of a graph, of which `private` are the bytes."""
+    """The ledger entry of a statistic of a graph; `private`: the bytes of the graph, for its fingerprint."""
     shape = Shape.LAPLACE if promise.delta else Shape.CAUCHY
     constants(shape, Fraction(promise.epsilon), Fraction(promise.delta))  # which refuses too little
 
@@ -139,7 +141,7 @@ def _spending(kind: str, promise: Promise, settings: dict[str, Any], private: by
 
 
 def _drawn(spent: Spent, sealed: Callable[[], PrivateGraph]) -> int:
-    """The noisy number in grains; `sealed()` counts it and seals it at once."""
+    """The noisy number, in grains; `sealed()` counts it and returns it sealed."""
     grains = measure_smooth(spent.session, sealed(), None, shape=Shape(spent.spending.settings["noise"]))
     spent.drawn()
     return grains
