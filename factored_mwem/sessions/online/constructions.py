@@ -35,7 +35,7 @@ class Construction(Protocol[QueryKind]):
         """q(D^t), in records."""
 
     def update(self, query: QueryKind, value: float) -> None:
-        """Make the hypothesis D^{t+1}. Of `value`, in records, it matters only whether it lies below q(D^t)."""
+        """Make the hypothesis D^{t+1}. Only whether `value` (records) lies below q(D^t) matters."""
 
     def bound(self, alpha: float) -> float:
         """B(alpha), for a construction made for this `alpha`: the most updates that queries answered wrongly
@@ -225,7 +225,7 @@ def size_for(total: float, queries: int, alpha: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Update(Generic[Query]):
-    """One update: the query, its noisy value, and the answer of the hypothesis before the update, in records."""
+    """One update: the query, its noisy value, and the answer of the hypothesis before, in records."""
 
     query: Query
     value: float

@@ -152,7 +152,7 @@ class Asking(Standing):
         return OnlineQuery(key, self._kind(question, believed), believed, self._sealed, part, compared, learn)
 
     def _kind(self, question: CountQuestion, believed: np.ndarray) -> Hashable:
-        """The kind of a query, for the rule: whether a clique holds the cut, and how large its error may be."""
+        """The kind of a query, for the rule: whether a clique holds the cut, and how large errors may be."""
         total = self.model.total
         share = float(np.minimum(believed, total - believed).max()) / self.alpha
         return self.model.holds(question.cut), round(math.log2(max(share, 2**-3)))
