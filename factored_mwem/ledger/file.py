@@ -17,7 +17,7 @@ from factored_mwem.ledger.ledger import Ledger, key_in
 from factored_mwem.ledger.schema import TABLES, VERSION, Connection
 
 APPLICATION_ID = 0x666D776C
-"""SQLite's mark of our files: "fmwl"."""
+"""The application id in our SQLite files: "fmwl"."""
 LOCK_SECONDS = 60.0
 """How long to wait for another process's transaction, each of which takes milliseconds."""
 TRIES = """
@@ -56,7 +56,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 def check_form(db: Connection, path: Path) -> None:
     """Raises InputError if the file is a ledger of another version; ValueError if it holds other tables.
 
-    A trigger, for one, would change what is written.
+    A trigger, for example, would change what is written.
     """
     (mark,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -78,7 +78,7 @@ def lay_out(db: Connection, key: bytes) -> None:
 
 @contextlib.contextmanager
 def clear(path: Path) -> Iterator[None]:
-    """Turn what SQLite or a damaged file raises into one line."""
+    """Turn errors of SQLite, or caused by a damaged file, into errors of one line."""
     try:
         yield
     except FmwemError:
