@@ -1,4 +1,4 @@
-"""Admissible noise: with which noise a statistic may be released whose sensitivity is itself private.
+"""Admissible noise: the noise with which a statistic may be released although its sensitivity is private.
 
 S is a beta-smooth upper bound of the local sensitivity D of f: for neighbours x, x', S(x) >= D(x) and
 S(x) <= e^beta S(x'). Released is f(x) + Z, with Z discrete on the integers, of scale s = m S(x), where the
@@ -53,7 +53,7 @@ from factored_mwem.accounting.conversion import epsilon_of, rho_of
 from factored_mwem.errors import InputError
 
 SLACK = 2.0**-26
-"""What rounding may add to the change of a scale's logarithm."""
+"""The most that rounding adds to the change of a scale's logarithm."""
 UP = 1 + 2.0**-40
 THETA = 1e-6
 

@@ -83,23 +83,23 @@ class Cost:
 
     @property
     def pure(self) -> bool:
-        """Whether it counts in epsilon."""
+        """Whether the cost counts in epsilon."""
         return self.composition is Composition.PURE
 
     @property
     def rho(self) -> Fraction:
-        """Bun and Steinke 2016, Proposition 1.4, where it is pure."""
+        """The cost in rho; a pure one by Bun and Steinke 2016, Proposition 1.4."""
         return self.amount**2 / 2 if self.pure else self.amount
 
 
 @dataclass(frozen=True, slots=True)
 class CapLimits:
-    """What the first release of the second phase fixes; see the top."""
+    """The limits that the first release of the second phase fixes; see the module docstring."""
 
     after: int
-    """Releases of the first phase."""
+    """The number of releases of the first phase."""
     epsilon: Fraction
-    """What these count: e."""
+    """The sum of their epsilons: e."""
     rho: Fraction
     """R, of all others."""
     delta: Fraction
@@ -145,7 +145,7 @@ class CapUse:
         return total
 
     def left(self, limits: CapLimits, *, by_order: bool) -> Fraction:
-        """What is left of rho for one more that counts by the order, or that does not; it may be negative."""
+        """The rho left for one more release, which counts by the order or does not; it may be negative."""
         counted, most = self.rho, limits.rho
         if limits.order is not None and (by_order or self.by_order):
             counted, most = counted + self.by_order / limits.order, most * (1 - SLACK)
@@ -167,7 +167,7 @@ class Cap:
 
     @classmethod
     def of(cls, epsilon: float | None, delta: float, rho: float | None = None) -> Cap:
-        """The cap in floats, as a release's numbers are. Raises InputError for no number."""
+        """The cap from floats, like the numbers of a release. Raises InputError if one is not finite."""
         for value in (epsilon, delta, rho):
             if value is not None and not math.isfinite(value):
                 raise InputError(f"{value:g}: a cap must be a finite number")
@@ -241,9 +241,10 @@ class Cap:
         return limits.rho * (1 - SLACK) <= most * near
 
     def spent(self, costs: Sequence[Cost], limits: CapLimits | None) -> float:
-        """What the costs amount to, rounded up: epsilon at the cap's delta, or rho where the cap is one.
+        """The sum of the costs, rounded up: epsilon at the cap's delta, or rho for a cap in rho.
 
-        The least of what is known: of the sum, of the sum and a conversion, and of the cap while it is kept.
+        The least of three valid bounds: the plain sum, the sum with a conversion, and the cap itself while it
+        is kept.
         """
         total = CapUse.of(costs, limits)
         if self.epsilon is None:

@@ -38,7 +38,7 @@ def threshold_delta(*, scale: float, threshold: int, l0: int, linf: int) -> floa
 
 @functools.cache
 def library_version() -> str:
-    """Name and version of the library that draws the noise."""
+    """The name and version of the library that draws the noise."""
     from importlib.metadata import version
 
     return f"opendp {version('opendp')}"
