@@ -30,13 +30,13 @@ from factored_mwem.workload.queries.ranges import RangesRequest
 MAX_CANDIDATES = 20_000_000
 """More candidate marginals than this are refused: their index alone would fill the memory."""
 MAX_INDEX = 10**8
-"""And more members of all of them together, each listed as wide as the widest."""
+"""Most entries of that index: candidates times attributes of the widest."""
 FOLLOWING = 0.5
-"""Weight of a column and its companion, beside 1 of a plain marginal."""
+"""Weight of the marginal of a column and its companion; a plain marginal has weight 1."""
 MAX_LISTED = 2**24
 """Marginals listed one by one: those named, and those of query kinds. Of 20 attributes: 10 million."""
 MAX_ATTRIBUTES = 20
-"""Of a marginal that is named: all that is inside it is listed."""
+"""Most attributes of a named marginal, because all marginals inside it are listed."""
 MAX_TOML_BYTES, MAX_KEY_PARTS = 2**20, 64
 """Bytes of a TOML file, and parts of a key: the parser's time grows with the square of the parts."""
 _TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % MAX_KEY_PARTS)  # noqa: UP031 - braces
@@ -67,7 +67,8 @@ WorkloadFile: type[_Marginals] = create_model(
 class Workload:
     """What must come out right: marginals, and what other kinds of queries ask.
 
-    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: what the query kinds ask.
+    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: requests of other query
+    kinds.
 
     >>> from factored_mwem import Workload
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
@@ -180,8 +181,8 @@ class Workload:
         )
 
     def candidates(self, domain: Domain, companions: Sequence[Companion] = ()) -> Candidates:
-        """The targets and every marginal inside one, often the cheaper way to it; over the attributes that
-        are modelled, for what follows from them adds nothing.
+        """The targets and every marginal inside one, which is often cheaper to measure; over the modelled
+        attributes, because columns that follow from them add nothing.
 
         `companions`: the last attributes of the domain; of each its pairs with its partners.
         """

@@ -12,8 +12,9 @@ from factored_mwem.workload.queries.base import QueryRequest, Span, request_of, 
 from factored_mwem.workload.queries.cuboids import Cuboids
 
 WEIGHT = 10.0
-"""Of a label by default. On a census table, a survey and Adult, classifiers learnt as much with it as with 20
-and 50, which cost the other marginals more; with 5 a label that 4 % have was found in some runs only.
+"""Default weight of a label. On a census table, a survey and Adult, classifiers learnt as much with it as
+with 20 and 50, which cost the other marginals more. With 5, a label that 4 % of the rows have was measured in
+some runs only.
 """
 
 
