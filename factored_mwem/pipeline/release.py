@@ -79,7 +79,7 @@ def make(
     request: Request, run: Run | None = None, report: Report = lambda _: None, *, noise: Noise | None = None
 ) -> Release:
     """Make a release; `run` enters its cost. The caller writes the files and then calls `run.finish`.
-    `noise`: OpenDP's by default; tests give a fake.
+    `noise`: OpenDP's by default; tests pass a fake.
     """
     policy, run = request.policy, run or Run()
     machine = Machine.of(policy)  # before any row is in memory
@@ -140,8 +140,8 @@ def _noted(report: Report) -> Report:
 
 
 def _person_facts(session: Session, request: Request, scope: Scope) -> PersonFacts:
-    """How many rows of a person are used, and what is the same in all of them: as somebody said, else as
-    noise can tell.
+    """How many rows of a person are used, and which columns are the same in all of them: as declared, or else
+    by noisy counts.
     """
     from factored_mwem.privacy.people import constant_columns, most_rows
 
@@ -154,8 +154,9 @@ def _person_facts(session: Session, request: Request, scope: Scope) -> PersonFac
 def _learnt(
     session: Session, table: Source, scope: Scope, spent: Spent, people: PersonFacts | None
 ) -> tuple[Session, Plan]:
-    """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
-    learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
+    """The session and the plan under a learnt domain. If the release ends here because hardly anything could
+    be learnt, the ledger enters what was spent so far; after a refusal that other limits can avoid the run
+    stays open.
     """
     from factored_mwem.mechanisms.learn import learn
 

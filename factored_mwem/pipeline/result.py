@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 def generator(seed: int, batch: int) -> np.random.Generator:
-    """What batch `batch` of the rows of `seed` is drawn with: the same whoever draws it, and when.
+    """The generator for batch `batch` of the rows of `seed`: the same for whoever draws it, at any time.
 
-    A spawn key, not the list [seed, batch]: of lists numpy joins the words, so that batch b of a seed below
-    2^32 would be the first batch of seed + 2^32 * b.
+    It uses a spawn key, not the list [seed, batch]: numpy joins the words of a list, so batch b of a seed
+    below 2^32 would equal the first batch of seed + 2^32 * b.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(batch,)))
 
@@ -118,7 +118,7 @@ class Release(Contents):
 
     @property
     def evidence(self) -> Evidence:
-        """What answers rest on. Raises InputError where people were counted, not rows."""
+        """The evidence that answers rest on. Raises InputError if people were counted, not rows."""
         from factored_mwem.answers.evidence import Evidence
 
         if self.manifest.people is not None:
@@ -146,7 +146,7 @@ class Release(Contents):
         replicates: int = COUNT,
         report: CountReport = lambda done, of: None,
     ) -> Answer:
-        """What the release says to a query, with error bars: free, from public facts alone.
+        """The answer of the release to a query, with error bars: free, from public facts alone.
 
         `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
         the error of the rows as a sample. Raises InputError if it names what is not there. What only the

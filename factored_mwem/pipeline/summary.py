@@ -1,4 +1,4 @@
-"""What a release says of itself in a terminal and in a notebook: public facts, and a few synthetic rows."""
+"""The summary of a release in a terminal and in a notebook: public facts, and a few synthetic rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _count(number: int, what: str) -> str:
 
 
 def in_html(facts: dict[str, str], rows: pa.Table) -> str:
-    """Two small tables, in which nothing that a release says is taken for HTML."""
+    """Two small tables, in which all text of the release is escaped."""
     columns = rows.slice(0, 5).to_pydict()
     head = _row(map(shortened, columns), cell="th")
     body = "".join(

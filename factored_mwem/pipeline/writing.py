@@ -38,7 +38,7 @@ MAX_WORKERS = 8
 
 
 class _Halted(BaseException):
-    """Another worker failed, or a signal came: this one clears up and ends."""
+    """Another worker failed, or a signal came, so this one cleans up and ends."""
 
 
 def workers_of(number: int | None) -> int:
@@ -114,10 +114,10 @@ def drawn_ahead(rows: Batches, workers: int) -> Iterator[pa.RecordBatch]:
 def write_parts(
     rows: Batches, folder: Folder, inside: str, exists: IfExists, workers: int, gone: Callable[[], None]
 ) -> tuple[PartFile, ...]:
-    """Into a folder, which is made where it is not there. `inside`: what every part holds as its metadata.
+    """Write parts into a folder, which is created if it does not exist. `inside`: the metadata of every part.
 
     Where a release is replaced, all of it goes first: parts of two tables in a folder would look like one.
-    Nothing of a failure is left but, where the parts of an earlier attempt were verified, those.
+    After a failure no part is left, except parts of an earlier attempt that were verified.
     """
     each = max(PART_ROWS // rows.size, 1)
     names = [part_name(number) for number in range(max(-(-len(rows) // each), 1))]

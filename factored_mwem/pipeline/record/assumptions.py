@@ -1,4 +1,4 @@
-"""Assumptions: what the guarantee takes for granted, and what of it the program made sure of."""
+"""Assumptions: what the guarantee takes for granted, and which of it the program made sure of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from factored_mwem.request.promise import Terms
 from factored_mwem.tables.inputs.text_form import Form
 
 CLUSTERS = ("Spark",)
-"""What `Source.cluster` may say."""
+"""The possible values of `Source.cluster`."""
 RULES = "the rules of the domain were declared without looking at this table: they are public facts"
 
 

@@ -1,6 +1,6 @@
 """What a model file holds, and whether its parts fit together: a header in JSON and arrays of one dimension.
 
-The parts may be a stranger's: whatever of them the program follows later is checked here.
+The file may come from a stranger: everything in it that the program relies on later is checked here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from factored_mwem.tables.codes.derive import check_rules
 from factored_mwem.workload.workload import Workload
 
 VERSION = 1
-"""Of what is written, and of what is read: any other is refused."""
+"""The version that is written, and the only one that is read."""
 MAX_BYTES = 2**30
 """Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are
 less. For what drawing rows lays out besides, the limit is that of a release, half of the machine's memory.
@@ -115,7 +115,9 @@ def taken_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, np.ndarra
 
 
 def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
-    """What the parts stand for; ValueError, or what else `BROKEN` lists, where they do not fit together."""
+    """The contents that the parts stand for. Raises ValueError, or another error that `BROKEN` lists, if they
+    do not fit together.
+    """
     whole = Domain.from_dict(header["domain"])
     domain = whole.modelled
     levels = _levels(domain, header["levels"], read)

@@ -74,7 +74,7 @@ def digest_of(arrays: dict[str, np.ndarray]) -> np.ndarray:
 def load(path: Path, kind: type[Kind]) -> Kind:
     """What a model file holds. Raises InputError if it is none, or damaged; ResourceError if it is too large.
 
-    It may be a stranger's: sizes and numbers are checked before anything follows them, no code is run.
+    The file may come from a stranger: sizes and numbers are checked before they are used, and no code is run.
     """
     try:
         with open(path, "rb") as file:

@@ -211,7 +211,7 @@ class Standing:
 
     @property
     def spent(self) -> float:
-        """Epsilon, at the session's delta, that all charges so far amount to."""
+        """The epsilon spent so far, at the session's delta."""
         return self._spent.epsilon
 
     @property
