@@ -1,4 +1,6 @@
-"""Kernels that read many copies of a clique tree at once: the same tree, other beliefs in each copy."""
+"""Kernels that read many copies of a clique tree at once: the same tree with different beliefs in each
+copy.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class CliqueMap(NamedTuple):
 
 @part
 def _add_up(cells, head, tail, out):
-    """`marginal_into` of half the precision: that one is compiled for float64 alone."""
+    """`marginal_into` for float32 tables, too: that one is compiled for float64 only."""
     width = len(tail)
     for h in range(len(head)):
         for t in range(width):
@@ -39,7 +41,7 @@ def summed(tables, clique, out):
 
 @compiled
 def passed(tables, clique, conditional, at, row, out):
-    """`summed` and `joined` in one, copy after copy: what is summed stays in the processor's cache."""
+    """`summed` and `joined` in one loop over the copies, so that the sums stay in the processor's cache."""
     start, head, tail = clique
     cells, width, reduced = len(head) * len(tail), conditional.shape[2], np.empty(len(at))
     for b in range(len(out)):

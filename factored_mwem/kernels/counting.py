@@ -9,17 +9,21 @@ import numpy as np
 from factored_mwem.kernels import I8, U4, I4x2, I8x2, U4x2, U8x2, entry, part
 
 MAX_COUNT = 2**31 - 1
-"""Counts stop here, at the most that 32 bits hold: one row then moves a count by at most 1, as it must."""
+"""Counts stop here, at the largest number of 32 bits, instead of wrapping around: so one row moves a count by
+at most 1, as the sensitivity requires.
+"""
 MAX_SLICES = 128
-"""Cells of a candidate without any first value, at most, that are counted by bits: a word of 64 rows takes
-about .25 ns for each of them, a row counted by itself .5 to 2 ns.
+"""Candidates with at most so many cells (without those of any first value) are counted by bits: a word of 64
+rows takes about .25 ns for each such cell, while a row counted by itself takes .5 to 2 ns.
 """
 MAX_LOCAL_CELLS = 2**13
-"""Cells of a candidate, at most, that are counted in two tables of their own, for the rows in turn: where
-most rows fall into one cell, adding to it again at once would wait for the last addition to be stored.
+"""Candidates with at most so many cells are counted in two tables, to which rows are added in turn: if most
+rows fall into one cell, an addition would otherwise wait until the last one is stored.
 """
 CHUNK_ROWS = 1024
-"""Rows whose cells are found at a time, by vector instructions: a loop without stores all over the memory."""
+"""Rows whose cells are computed at a time: a loop without scattered stores, which compiles to vector
+instructions.
+"""
 
 
 class Tally(NamedTuple):
@@ -36,8 +40,8 @@ class Tally(NamedTuple):
 def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
     """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which`, row after row.
 
-    The cell over all but a candidate's last column is kept from one candidate to the next, and most often
-    shared.
+    The cell over all but the last column of a candidate is kept for the next candidate, which mostly has the
+    same leading columns.
     """
     members, offsets = tally.members, tally.offsets
     prefix = np.zeros(columns.shape[1], dtype=np.uint32)
@@ -110,7 +114,7 @@ def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
 
 @part
 def _expand(rows, cells, prefixes, slices):
-    """What prefixes `rows` and their `cells` become with one more column of these slices; in place, from the
+    """Extend the prefixes `rows` and their `cells` by one more column, of these slices; in place, from the
     end.
     """
     for p in range(prefixes - 1, -1, -1):
@@ -143,8 +147,8 @@ def complete(sizes: I8, facets: I8x2, tally: Tally, which: I8) -> None:
     """Fill in the cells with a first value somewhere, of candidates whose other cells are counted.
 
     `facets: int64[candidate, slot]` is where the counts of the candidate without that column begin; they must
-    be complete. A cell with the first value of column j is the facet's cell less those with the other values.
-    What is computed too early is overwritten later.
+    be complete. A cell with the first value of column j is the facet's cell less the cells with its other
+    values. Cells computed before their inputs are complete are overwritten later.
     """
     members, counts = tally.members, tally.counts
     for c in which:
@@ -174,7 +178,7 @@ def _last(members):
 
 @part
 def _changed(shared, members, last):
-    """Whether the columns before slot `last` differ from `shared`, which become they."""
+    """Whether the columns before slot `last` differ from `shared`; copies them into `shared`."""
     changed = False
     for j in range(len(shared)):
         member = members[j] if j < last else -1

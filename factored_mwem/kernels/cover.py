@@ -1,5 +1,5 @@
 """Kernels for counting many marginals by way of few wider ones, see backends/cover.py. Only tables of many
-rows call them, so the first run of another compiles them not.
+rows need them, so they are not compiled in a first run on a small table.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.kernels import I8, U4, I4x2, compiled
 
 MAX_CELLS = 2**16
-"""Of a wider marginal: its counts stay in the cache of a core."""
+"""Most cells of a wider marginal, so that its counts stay in the cache of a core."""
 
 
 @compiled

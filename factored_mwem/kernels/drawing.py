@@ -1,7 +1,7 @@
-"""The kernel that draws rows: a cell of a clique for each row, given what the row has already.
+"""The kernel that draws rows: a cell of a clique for each row, given the codes that the row has already.
 
-A counting sort by what is given, and a walk along the running sums of each group's cells: no sorting of rows,
-no search for a cell.
+A counting sort of the rows by group, and one walk along the running sums of each group's cells, so that no
+rows are compared and no cell is searched for.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Conditional(NamedTuple):
 def deal(table: Conditional, group: I8, begin: F8, luck: F8, hand: I8, dealt: I8) -> None:
     """Put a cell of its group, `group: int64[row]`, for each row into `dealt: int64[row]`.
 
-    Systematic sampling in each group: of its n rows a cell of conditional share p gets floor or ceil of
-    p * n, by a comb that starts at `begin: float64[group]`, in [0, 1). Which row gets which is a shuffle of
-    each group (Fisher and Yates, from the inside out) by `luck: float64[row]`, in [0, 1): else the codes of
+    Systematic sampling in each group: of its n rows a cell of conditional share p gets floor or ceil of p *
+    n, by a comb that starts at `begin: float64[group]`, in [0, 1). Which row gets which is a shuffle of each
+    group (Fisher and Yates, from the inside out) by `luck: float64[row]`, in [0, 1): without it the codes of
     two cliques below one parent would rise together. `hand: int64[row]` is scratch.
     """
     groups, last = len(table.first) - 1, len(table.cells) - 1

@@ -11,11 +11,13 @@ import numpy as np
 from factored_mwem.kernels import B1, F8, I8, I8x2, U8x2, entry, part
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
-"""What the next variable to eliminate has least of: cells of its clique, new edges, cells these make."""
+"""Rules for the next variable to eliminate, which is the one with the fewest: cells of its clique, new edges,
+or cells that the new edges make.
+"""
 
 
 class Graph(NamedTuple):
-    """What is measured so far: each variable's neighbours, whether it is used, the variables of each
+    """The graph of measurements so far: each variable's neighbours, whether it is used, the variables of each
     component, and the component of each attribute.
     """
 

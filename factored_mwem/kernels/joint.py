@@ -127,8 +127,8 @@ def joint_marginals(
     `starts[view]` on in `out`, in shares; `cells` are those of all cliques.
 
     `meeting_cliques: int64[view]` names a clique from which the view's variables lie in different directions
-    (or inside); views without one (-1) are left out. What a view has in common with the one before it is not
-    worked out again: `order` should bring like to like.
+    (or inside); views without one (-1) are left out. Tables that a view shares with the one before it are not
+    computed again, so `order` should put similar views next to each other.
     """
     width = views.shape[1]
     most = 1
@@ -203,8 +203,8 @@ def _mark_all(reader, k, view, slots, needed):
 
 @part
 def _alike(view, slots, known, needed, before):
-    """How many tables of the view before this one are this one's too: those that need the same axes, after
-    the same variables.
+    """How many tables of the previous view can be used again: those that need the same axes, after the same
+    variables.
     """
     same = 0
     for j in range(len(slots)):
@@ -222,9 +222,9 @@ def _alike(view, slots, known, needed, before):
 
 @part
 def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
-    """One marginal, from clique k, with axes in the reverse order of `slots`: the last of the tables, which
-    begin at `begins` of `scratch`. The first `same` of them are there already. Returns `scratch`, or a longer
-    one.
+    """Compute one marginal, from clique k, with axes in the reverse order of `slots`: it is the last of the
+    tables, which begin at `begins` in `scratch`. The first `same` tables exist already. Returns `scratch`, or
+    a longer copy.
     """
     axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
     steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes

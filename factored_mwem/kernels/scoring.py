@@ -11,7 +11,7 @@ from factored_mwem.kernels import F8, I4, I8, I8x2, entry, part
 
 
 class Answers(NamedTuple):
-    """How a model hands in its answers to the bases in `which`, to be scored: products over its components.
+    """A model's answers to the bases in `which`, to be scored: products over its components.
 
     Attribute slot j of the base in row c (of `which` and of all two-dimensional arrays) reads the table that
     begins at `starts[c, slots[c, j]]` of `parts` (shares), with stride `strides[c, j]`; `total`: records.

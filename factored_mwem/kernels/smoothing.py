@@ -15,7 +15,8 @@ def widest_gap(left: I8, right: I8, group: int, beta: float) -> float:
 
     `left` descends and `right` ascends, so that the best j for an i never rises with i: where i is larger,
     left[i] is smaller, and a further step to the right gains less in proportion. Divide and conquer over i:
-    O(n log n). What is closer together than `group` is dominated by what is just as far.
+    O(n log n). Pairs closer together than `group` need no look: a pair just `group` apart has at least their
+    gap.
     """
     best, least = 0.0, max(0, group - (len(right) - 1))
     rows, last = len(left), len(right) - 1

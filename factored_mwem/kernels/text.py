@@ -1,4 +1,6 @@
-"""Kernel that finds the records of delimited text, and those that a fast reader would not read as we do."""
+"""Kernel that finds the records of delimited text, and marks those that a fast reader would read differently
+from this program.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import NamedTuple
 from factored_mwem.kernels import U1, I8x2, entry
 
 RAGGED, OPEN, RETURN, FEED, TAIL, LONG, WIDE = 1, 2, 4, 8, 16, 32, 64
-"""What a record may have: another number of fields than the header; a quote still open where its line ends; a
+"""Properties of a record: another number of fields than the header; a quote still open where its line ends; a
 carriage return that ends no line; a line feed that ends none, in a file whose lines end in both; text behind
 a closing quote; more bytes than a record may have; bytes beyond ASCII.
 """

@@ -25,14 +25,14 @@ CLIQUE, VIEW_HEAD, VIEW_TAIL, VIEW_START, VIEW_CELLS = range(5)
 measured ones.
 """
 ROOT = np.int64(0)
-"""The first clique; not a literal, for which `_table` would be compiled once more."""
+"""The first clique. A numpy integer, because a literal would make numba compile `_table` a second time."""
 MAX_STEP, MAX_MOVE = 30.0, 300.0
 """No parameter moves further than the first in one step, and those of all tables together no further than the
 second: exp stays far from overflow, even where a step is taken back and another made at once.
 """
 MEMORY, FEWEST = 8, 20
-"""Steps that a descent remembers, and the fewest it makes before it may be settled. With 8, 200 to 300 steps
-came as low as 3,000 with Nesterov momentum; 14 brought little more, 5 less.
+"""Steps that a descent remembers, and the fewest steps before it may stop. With 8, some 200 to 300 steps
+reached as low a loss as 3,000 with Nesterov momentum; 14 gained little more, 5 less.
 """
 
 
@@ -60,8 +60,8 @@ class Targets(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """The first step's length, the most steps, and the fall of the loss in the second half of all steps below
-    which to stop.
+    """The length of the first step, the most steps, and the fall of the loss in the second half of the steps
+    below which to stop.
     """
 
     step: float
@@ -170,11 +170,11 @@ def descend(
     """Fit calibrated beliefs to noisy marginals by mirror descent that remembers its last steps; in place.
     Returns (iterations, step, loss): the loss is the sum of weight (answer - target)^2 / 2.
 
-    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. Answers follow
-    small moves of them all but linearly, so each step goes first to where the moves of the last ones, as
-    they changed the answers, make the loss least, and from there down the mirror descent's direction
-    (Anderson 1965; for a quadratic loss, conjugate residuals). A step that raises the loss is taken back, but
-    what it changed is remembered too.
+    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. For small moves
+    the answers change almost linearly. So each step first goes to the point where a combination of the last
+    moves, by the changes that they made in the answers, gives the least loss, and from there one step of
+    mirror descent (Anderson 1965; for a quadratic loss, conjugate residuals). A step that raises the loss is
+    taken back, but the change that it made is remembered, too.
     """
     cells = len(theta)
     gap, fresh, move, failed = np.empty(cells), np.empty(cells), np.empty(cells), np.zeros(cells)
@@ -221,7 +221,9 @@ def _go(beliefs, tree, theta, move, failed):
 
 @part
 def _propose(move, gap, moves, changes, tables, weights, step):
-    """To where the remembered moves make the loss least, and from there one step of mirror descent."""
+    """Propose a move: to the point where the remembered moves make the loss least, then one step of mirror
+    descent.
+    """
     rest = gap.copy()
     move[:] = 0.0
     _take_out(rest, move, moves, changes)
@@ -233,7 +235,7 @@ def _propose(move, gap, moves, changes, tables, weights, step):
 
 @part
 def _take_out(gaps, move, moves, changes):
-    """Take out of `gaps` what the remembered changes make of them, and of `move` the moves that do so."""
+    """Project `gaps` off the remembered changes, and subtract the corresponding moves from `move`."""
     for k in range(len(moves)):
         along = 0.0
         for c in range(len(gaps)):
@@ -277,8 +279,8 @@ def _limit(move, tables, most):
 def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
     """Calibrated beliefs of the log-linear model with parameters `theta`, made in log space; in place.
 
-    Cells of which a parameter is -inf get the weight 0, and so do those that they alone are compatible with;
-    all of them, where nothing is left.
+    Cells with a parameter of -inf get the weight 0, and so do cells that are compatible only with such cells;
+    if nothing is left, all cells do.
     """
     logs, edges = beliefs.cliques, tree.edges
     for c in range(len(logs)):

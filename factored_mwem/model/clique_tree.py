@@ -1,8 +1,9 @@
 """CliqueTree: the cliques along which a component factors, found by triangulating the graph of measurements.
 
-Two variables are neighbours where a measured view holds both; so are the levels of one attribute, each with
-the next. Cliques of the triangulated graph form a tree in which the cliques that hold a variable hang
-together (Lauritzen, Spiegelhalter 1988). A clique keeps the finest variable of an attribute, which fixes all.
+Two variables are neighbours if a measured view holds both; each level of an attribute is a neighbour of the
+next. The cliques of the triangulated graph form a tree in which the cliques that hold a variable are
+connected (Lauritzen, Spiegelhalter 1988). A clique keeps only the finest variable of an attribute, which
+determines the coarser ones.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class ProductModel:
 
 
 SWEEPS = 100
-"""As in the paper's code."""
+"""Sweeps over the measurements, as in the paper's code."""
 
 
 def update(factor: Factor, measurements: Sequence[Measurement], total: float, *, sweeps: int) -> Factor:

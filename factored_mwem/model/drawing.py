@@ -1,4 +1,4 @@
-"""Drawing: codes of rows from a forest, down its trees; what no batch changes is laid out once."""
+"""Drawing: codes of rows from a forest, down its trees; the arrays that all batches share are built once."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Drawing:
     def independent(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
         """int64[row] per attribute: the codes of rows drawn independently of each other, as a sample is.
 
-        Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how far
-        a table may be from where it comes from needs these.
+        Their counts vary like multinomial counts, while those of `codes` hardly vary. Use these rows to ask
+        how far a table may be from the distribution that it was drawn from.
         """
         return self._drawn(rows, lambda table, row: _dealt_alone(table, row, rng.random(rows)), {})
 
@@ -168,7 +168,9 @@ def _strides(levels: Levels, clique: Sequence[int], known: set[int]) -> list[tup
 
 
 def conditional(table: np.ndarray, group: np.ndarray, groups: int) -> Conditional:
-    """The cells of weight, by their group; no rounding of sums may lead to one of weight zero."""
+    """The cells with a positive weight, by group; cells of weight zero are left out, so that no rounding of
+    sums can select one.
+    """
     possible = np.flatnonzero(table)
     order = possible[np.argsort(group[possible], kind="stable")]
     ends = np.concatenate([[0.0], np.cumsum(table[order])])

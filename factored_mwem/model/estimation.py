@@ -15,7 +15,9 @@ from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.session import Measurement
 
 MAX_ROUND_STEPS, MAX_FINAL_STEPS = 25, 1000
-"""Most steps after a round, and at the end: rounds start warm; 25, 40 and 100 erred the same on Adult."""
+"""Most steps after a round, and at the end. Rounds start from the last fit; 25, 40 and 100 steps gave the
+same errors on Adult.
+"""
 MIN_GAIN, MIN_FINAL_GAIN = 1e-2, 2e-2
 """A component is fitted once the second half of the steps lowers its loss by less than this for each measured
 cell, after a round and at the end. Noise alone makes the loss about 0.5 for each: a nearer fit lowered no
@@ -38,7 +40,9 @@ class Estimate:
         self.forest = Forest(levels, [], total)
 
     def start(self, single: Sequence[Measurement]) -> None:
-        """From one noisy marginal of each attribute: components of one, or of those that rules tie."""
+        """Start from one noisy marginal of each attribute: each is a component, except attributes that rules
+        tie together.
+        """
         self.measurements = list(single)
         self.thetas = [
             np.log(from_histogram(Factor.uniform(m.positions, (len(m.noisy),)), m.noisy, m.stddev).weights)
@@ -54,14 +58,14 @@ class Estimate:
                 self.fit(group[:1], iterations=MAX_ROUND_STEPS, enough=MIN_GAIN)
 
     def add(self, m: Measurement) -> None:
-        """Take a measurement in: merge or grow the trees it touches, and fit what they make."""
+        """Add a measurement: merge or grow the trees that it touches, and fit the result."""
         self.measurements.append(m)
         self.thetas.append(np.zeros(len(m.noisy)))
         touched = sorted({int(self.forest.levels.attribute[v]) for v in m.positions})
         self.fit(touched, iterations=MAX_ROUND_STEPS, enough=MIN_GAIN)
 
     def take(self, measured: Sequence[Measurement]) -> None:
-        """Take in measurements that lie within cliques; `finish` fits them."""
+        """Add measurements that lie within cliques; `finish` fits them."""
         self.measurements += measured
         self.thetas += [np.zeros(len(m.noisy)) for m in measured]
 

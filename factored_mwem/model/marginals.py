@@ -17,7 +17,9 @@ from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
 MIN_THREADED_CELLS, PIECES = 2**14, 8
-"""Cells of all marginals below which a second thread would only cost; pieces that two threads share."""
+"""With fewer cells in all marginals a second thread does not pay off; the number of pieces that two threads
+share.
+"""
 MAX_KEPT, MAX_PRODUCTS = 2**22, 2**22
 """Numbers of all conditionals that are kept between views; of the products that are summed at a time."""
 

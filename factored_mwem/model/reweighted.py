@@ -1,5 +1,5 @@
-"""Reweighted: a model of other records than those it was fitted to, exactly: of rows, from one in which each
-person weighs one. Free, for the model is public.
+"""Reweighted: an exact change of the weights of records: a model of rows, from a model in which each person
+weighs one. Free, because the model is public.
 """
 
 from __future__ import annotations
