@@ -1,4 +1,4 @@
-"""Intervals: what an answer rests on, noisy answers or the model; what follows, and how sure that is."""
+"""Intervals: the basis of an answer, noisy answers or the model; its value, and its error."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from factored_mwem.model.forest import Forest
 
 
 class BootstrapErrors(Protocol):
-    """What a bootstrap knows of the errors of the model's answers."""
+    """The errors of the model's answers by a bootstrap."""
 
     def errors(self, terms: QueryTerms, population: bool) -> np.ndarray:
-        """float64[replicate, query]: a replicate's answer less what was true where it came from."""
+        """float64[replicate, query]: a replicate's answer less the true answer of the table that it was
+        fitted to.
+        """
 
 
 class Sums(NamedTuple):
@@ -39,7 +41,7 @@ class ErrorMoments(NamedTuple):
 
 
 class MeasuredBasis:
-    """Terms that noisy answers fix, one set after the other."""
+    """Terms that noisy answers determine, one set after the other."""
 
     basis: Literal["measured", "model"] = "measured"
 
@@ -79,7 +81,7 @@ class MeasuredBasis:
 
 
 class ModelBasis:
-    """Terms that the model answers; `errors: float64[replicate, term]`, or None if nobody knows them."""
+    """Terms that the model answers; `errors: float64[replicate, term]`, or None if they are unknown."""
 
     basis: Literal["measured", "model"] = "model"
 

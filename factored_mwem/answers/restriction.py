@@ -1,7 +1,7 @@
 """Restriction: conditions on one column, as the share of each code's rows that meet them all.
 
-Rows of a bin are taken as spread evenly over the values that it can hold, or over its bin values by their
-weights, as synthetic rows are drawn.
+Rows of a bin are assumed to be spread evenly over the values that it can hold, or over its bin values by
+their weights, just as synthetic rows are drawn.
 """
 
 from __future__ import annotations

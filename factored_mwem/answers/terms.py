@@ -16,7 +16,7 @@ from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.forest import Component, Forest
 
 MAX_CELLS = 2**20
-"""Of a joint table: beyond, messages are passed."""
+"""Most cells of a joint table; beyond that messages are passed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
