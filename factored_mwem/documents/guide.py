@@ -1,4 +1,4 @@
-"""Guide: what a user may want to read beyond the README, as Markdown pages inside the package.
+"""Guide: the pages for users beyond the README, as Markdown inside the package.
 
 >>> from factored_mwem.documents.guide import page
 >>> page("ledger").splitlines()[0]

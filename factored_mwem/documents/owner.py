@@ -1,4 +1,4 @@
-"""Owner: what a catalogue asks and no manifest knows, answered by a person in a small TOML file."""
+"""Owner: the facts for catalogues that no manifest holds, answered by a person in a small TOML file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, read_text
 
 MAX_TEXT = 20_000
-"""Characters of an answer."""
+"""Most characters of an answer."""
 
 
 def _https(text: str) -> str:
@@ -28,7 +28,7 @@ Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, max_
 Url = Annotated[Text, AfterValidator(_https)]
 Names = Annotated[list[Annotated[Text, StringConstraints(min_length=1)]], Field(max_length=1000)]
 Sector = Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance", ""]
-"""Those that the registry of deployments lists."""
+"""The sectors that the registry of deployments lists."""
 OPTIONAL = ("sector", "sensitive", "data_url", "published", "version", "sources")
 
 
@@ -38,8 +38,8 @@ def _unanswered(question: str, default: Any = "") -> Any:
 
 
 class Owner(BaseModel):
-    """The answers. The description of a field is its question. Of those in `OPTIONAL` that stay empty nothing
-    is said.
+    """The answers. The description of a field is its question. Questions in `OPTIONAL` may stay empty, and
+    are then left out of the records.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
