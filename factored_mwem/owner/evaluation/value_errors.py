@@ -14,9 +14,9 @@ from factored_mwem.owner.evaluation.readings import Kind, Unit, Values
 
 T = TypeVar("T")
 Pair = tuple[T, T]
-"""Of the real table and of the synthetic one."""
+"""A fact about the real table, and the same about the synthetic one."""
 Value = int | float | str
-"""A number, or text; a moment is one in ISO 8601."""
+"""A number, or text; a moment is a text in ISO 8601."""
 PERCENTS = (0, 5, 25, 50, 75, 95, 100)
 POPULAR = 5
 """Most frequent values of the real column that are shown."""

@@ -1,4 +1,4 @@
-"""Sheet: a private table as rows that can be put together anew, with strangers' rows beside its own.
+"""Sheet: a private table as rows that can be put together anew, with rows of strangers added.
 
 NOT PRIVATE: for `fmwem verify` alone. A table is then an order of row numbers, and a neighbour another order.
 Text files are put together from their bytes, all else from Arrow's rows; what comes out is of the kind that
