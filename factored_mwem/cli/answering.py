@@ -1,4 +1,4 @@
-"""`fmwem answer` and `fmwem sample`: what a saved model gives, for nothing."""
+"""`fmwem answer` and `fmwem sample`: answers and rows from a saved model, at no privacy cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
 
 
 class SampleUnit(StrEnum):
-    """What is counted."""
+    """The unit that `-n` counts."""
 
     ROWS = "rows"
     PEOPLE = "people"

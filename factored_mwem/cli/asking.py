@@ -1,4 +1,4 @@
-"""`fmwem ask`: questions about the private table one by one, each answered within a bound or not at all."""
+"""`fmwem ask`: questions about the private table one by one, each answered within a bound, or refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AtPrompt(Exception):
 PROMPT = "ask> "
 LEAVE = ("quit", "exit")
 SHOWN = 40
-"""Groups of an answer on a terminal."""
+"""Most groups of an answer that a terminal shows."""
 
 
 PrivateTables = Annotated[
@@ -120,8 +120,8 @@ def ask(
 
 
 def _listed(queries: Path | None, table: Any) -> list[str] | None:
-    """The lines of a file of queries; None if they come one by one. Raises InputError if it is no text, or
-    where the table comes from where they would.
+    """The lines of a file of queries; None if they come one by one. Raises InputError if the file is not
+    text, or if both table and queries would come from standard input.
     """
     from factored_mwem.files.files import read_text
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT

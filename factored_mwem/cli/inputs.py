@@ -1,6 +1,6 @@
 """Inputs: what the command line's TABLE names, and what lies beside it.
 
-What reads tables is imported inside: `--help` needs none of it.
+Modules that read tables are imported inside functions, because `--help` does not need them.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def facts_of(record: Statement, settings: ReleaseSettings, *, reused: bool) -> d
 
 
 def stale_beside(files: ReleaseFiles) -> list[Target]:
-    """Models and reports in the usual places that are not written by this release."""
+    """Models and reports of an earlier release in the default places, which this release does not write."""
     own = {target_of(file).key for file in files.all if not isinstance(file, Folder)}
     places = (model_of(files.data), report_of(files.manifest))
     return [place for place in places if place.key not in own and place.there()]

@@ -166,7 +166,9 @@ def _counted(people: PeopleForecast | None) -> str:
 
 
 def _people(people: PeopleForecast | None) -> dict[str, str]:
-    """What is one person, how many of their rows are used, and what is the same in all of them."""
+    """The unit (one person), how many of their rows are used, and which columns are the same in all of
+    them.
+    """
     from factored_mwem.cli.console import piece
 
     if people is None:

@@ -1,4 +1,4 @@
-"""`fmwem statistic`: one number of a column of a private table."""
+"""`fmwem statistic`: one number about a column of a private table."""
 
 from __future__ import annotations
 
