@@ -49,7 +49,11 @@ def passed(tables, clique, conditional, at, row, out):
         _add_up(tables[b, start : start + cells], head, tail, reduced)
         other, sink = conditional[b], out[b]
         for u in range(len(at)):
-            r, s, weight = np.uint64(row[u]), np.uint64(at[u]), reduced[u]  # unsigned: none is from the end
+            r, s, weight = (
+                np.uint64(row[u]),
+                np.uint64(at[u]),
+                reduced[u],
+            )  # unsigned: no check for an index from the end
             for x in range(width):
                 sink[r, x] += weight * other[s, x]
 

@@ -44,6 +44,7 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
     same leading columns.
     """
     members, offsets = tally.members, tally.offsets
+    # 32 bits: no candidate has more than 2^32 cells (backends/counting.py), and 64 bits would double the memory
     prefix = np.zeros(columns.shape[1], dtype=np.uint32)
     even, odd = np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32), np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, whose last slot counts as -1
@@ -52,7 +53,7 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
         if _changed(shared, members[c], last):
             for r in range(len(prefix)):
                 prefix[r] = 0
-            for j in range(last):
+            for j in range(last):  # columns outside, rows inside: the inner loop reads two arrays in order
                 size, column = np.uint32(sizes[members[c, j]]), columns[members[c, j]]
                 for r in range(len(prefix)):
                     prefix[r] = prefix[r] * size + column[r]
@@ -63,7 +64,7 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
             for cell in range(len(table)):
                 table[cell] += even[cell] + odd[cell]
                 even[cell], odd[cell] = 0, 0
-        else:
+        else:  # so many cells that rows in turn seldom meet in one
             _add(prefix, size, column, table, table)
 
 
@@ -94,7 +95,7 @@ def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
     rows = np.empty((MAX_SLICES, bits.shape[1]), dtype=np.uint64)
     cells = np.zeros(MAX_SLICES, dtype=np.int64)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, see add_rows
-    rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)  # all rows, before any column restricts them
     prefixes = np.int64(1)  # not the literal 1, for which `_expand` would be compiled once more
     for c in which:
         last = _last(members[c])
@@ -117,6 +118,7 @@ def _expand(rows, cells, prefixes, slices):
     """Extend the prefixes `rows` and their `cells` by one more column, of these slices; in place, from the
     end.
     """
+    # from the end, because prefix p grows into slots from p * len(slices) on, which are never before p
     for p in range(prefixes - 1, -1, -1):
         before = cells[p]
         for v in range(len(slices) - 1, -1, -1):
@@ -153,7 +155,7 @@ def complete(sizes: I8, facets: I8x2, tally: Tally, which: I8) -> None:
     members, counts = tally.members, tally.counts
     for c in which:
         table = counts[tally.offsets[c] : tally.offsets[c + 1]]
-        above, below = 1, len(table)
+        above, below = 1, len(table)  # the table as three axes: columns before j, column j, columns behind it
         for j in range(_last(members[c]) + 1):
             size = sizes[members[c, j]]
             below //= size

@@ -29,7 +29,7 @@ def cover(sizes: I8, members: I4x2, first: I8, which: I8, wide: I4x2, owner: I8)
         owner[m] = -1
         for j in range(members.shape[1]):
             orders[m] += members[m, j] >= 0
-    gain = np.zeros(len(sizes), dtype=np.int64)
+    gain = np.zeros(len(sizes), dtype=np.int64)  # marginals that lack nothing but this column
     inside = np.zeros(len(sizes), dtype=np.bool_)
     count = 0
     for start in range(len(members)):
@@ -41,7 +41,7 @@ def cover(sizes: I8, members: I4x2, first: I8, which: I8, wide: I4x2, owner: I8)
         cells, width, slot = 1, 0, 0
         while width < wide.shape[1]:
             column = -1
-            if slot < orders[start]:
+            if slot < orders[start]:  # first the columns of the marginal itself
                 column = members[start, slot]
                 slot += 1
             else:

@@ -82,7 +82,7 @@ def multiply_by(weights, head, tail, ratio):
         sink = weights[row : row + width]
         if kind == CONSTANT:
             factor = ratio[base]
-            for t in range(width):
+            for t in range(width):  # the min keeps a zero a zero, and every other weight at FLOOR or more
                 sink[t] = max(sink[t] * factor, min(sink[t], FLOOR))
         elif kind == CONTIGUOUS:
             source = ratio[base : base + width]

@@ -45,7 +45,7 @@ def deal(table: Conditional, group: I8, begin: F8, luck: F8, hand: I8, dealt: I8
         if rows == 0:
             continue
         low, high = table.ends[table.first[g]], table.ends[table.first[g + 1]]
-        # one that has rows by a rounding alone may have no cell: any other stands in
+        # a group that got rows by rounding alone may have no cell: any other stands in
         at, end = min(table.first[g], last), min(table.first[g + 1] - 1, last)
         for k in range(rows):
             comb = low + (k + begin[g]) / rows * (high - low)

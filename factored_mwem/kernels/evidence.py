@@ -82,7 +82,7 @@ def draw_given(
             if not q[ACTIVE]:
                 continue
             whole = 0.0
-            if k:
+            if k:  # only the cells that this row adds to: all messages are far longer
                 for j in range(q[FREE], q[FREE] + q[COUNT]):
                     message[q[SEPARATOR] + tree.maps[q[UP] + base[r, k] + tree.free[j]]] = 0.0
             for j in range(q[FREE], q[FREE] + q[COUNT]):
@@ -109,7 +109,7 @@ def draw_given(
                 cells[r, k] = _of_group(tree, k, s, luck[r, k])
                 continue
             goal = luck[r, k] * (message[q[SEPARATOR] + s] if k else whole)
-            last = -1
+            last = -1  # the last possible cell, should rounding leave some of the goal
             for j in range(q[FREE], q[FREE] + q[COUNT]):
                 c = base[r, k] + tree.free[j]
                 if work[j] > 0.0 and (k == 0 or tree.maps[q[UP] + c] == s):

@@ -95,7 +95,7 @@ def eliminate(neighbours, alive, variables, rule, cliques):
     clique = np.empty(words, dtype=np.uint64)
     count = members_of(alive, list_)
     score, logs_of = np.empty(64 * words), np.empty(64 * words)
-    stale = np.ones(64 * words, dtype=np.uint8)
+    stale = np.ones(64 * words, dtype=np.uint8)  # scores that the last eliminations may have changed
     total = 0.0
     for step in range(count):
         best, least = np.int64(-1), np.inf  # not the literal: `_closed` would be compiled for it, too
@@ -112,7 +112,7 @@ def eliminate(neighbours, alive, variables, rule, cliques):
             if score[v] < least:
                 best, least = v, score[v]
         _closed(neighbours, alive, best, clique)
-        inside = False
+        inside = False  # in an earlier clique: then it is not maximal, and adds no cells
         for earlier in range(step):
             inside = True
             for w in range(words):

@@ -43,7 +43,7 @@ def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cos
                 cells[r] += view[r] * stride
         for r in range(len(cells)):
             residual[np.uint64(cells[r])] -= one  # unsigned: no check for an index from the end
-        for r in range(len(cells)):
+        for r in range(len(cells)):  # a loop of its own: costs need the residual after all rows are counted
             x = residual[np.uint64(cells[r])]
             cost[r] += max(min(one + x + x, one), -one)
 
@@ -92,6 +92,7 @@ def improve(views: I4x2, column: I4x2, tables: Tables, barred: Tables, groups: I
                 change[level, code] = zero
         for t in range(len(layout)):
             x = residual[np.uint64(cells[t] + column[layout[t, 1], row])]
+            # a record less in the row's own cell; below, one more in each cell that it could move to
             leave[layout[t, 1]] += max(min(one + x + x, one), -one)
         for t in range(len(layout)):
             at, gain = np.uint64(cells[t]), change[layout[t, 1]]

@@ -89,7 +89,7 @@ def calibrate(beliefs, tree):
         if i == edges:
             _normalise(_table(beliefs.cliques, tree, ROOT, ROOT, ROOT)[0])
         else:  # one call for both passes: a second one would be compiled in once more
-            up = i < edges
+            up = i < edges  # up, edges are taken backwards, children before their parents; down, forwards
             _send(beliefs, tree, tree.edges[edges - 1 - i if up else i - edges - 1], up)
 
 
@@ -115,7 +115,7 @@ def _send(beliefs, tree, edge, up):
     marginal_into(table, head, tail, fresh)
     for s in range(len(fresh)):
         if old[s] > 0.0:  # else rules leave it nothing on either side, and a ratio of 0 changes nothing
-            mass = max(fresh[s], FLOOR)
+            mass = max(fresh[s], FLOOR)  # rounding must not make it 0, which could never grow again
             fresh[s] = mass / old[s]
             old[s] = mass
     table, head, tail = _table(beliefs.cliques, tree, receiver[0], receiver[1], receiver[2])
@@ -189,19 +189,19 @@ def descend(
         higher = gaps(beliefs.cliques, tree, targets, fresh)
         _remember(move, gap, fresh, moves, changes, known % MEMORY)
         known += 1
-        if higher <= loss:  # a step that nothing remembered led alone says most about its length
+        if higher <= loss:  # without remembered moves the outcome shows best whether the length is right
             loss, gap, fresh, fails, step = higher, fresh, gap, 0, step * (1.05 if known > 1 else 2.0)
             failed[:] = 0.0
         else:
             fails, step = fails + 1, step / (1.2 if known > 1 else 2.0)
             failed[:] = move
-            if fails > 1:  # what is remembered does not hold this far
+            if fails > 1:  # twice in a row: the remembered moves do not describe the loss here, so start anew
                 known = 0
                 moves[:] = 0.0
                 changes[:] = 0.0
         falls[done] = loss
         done += 1
-        # a loss that falls like a power of the steps has left about what their second half brought
+        # if the loss falls like a power of the steps, as much is left to gain as their second half gained
         settled = fails == 0 and done >= FEWEST and falls[done // 2 - 1] - loss < pace.enough
     if fails > 0:
         move[:] = 0.0
@@ -213,7 +213,7 @@ def descend(
 def _go(beliefs, tree, theta, move, failed):
     """Take back the step that failed, and take the next, at once."""
     for c in range(len(theta)):
-        failed[c] = move[c] - failed[c]
+        failed[c] = move[c] - failed[c]  # one shift does both
         theta[c] += failed[c]
     shift(beliefs.cliques, tree, failed)
     calibrate(beliefs, tree)
@@ -236,7 +236,7 @@ def _propose(move, gap, moves, changes, tables, weights, step):
 @part
 def _take_out(gaps, move, moves, changes):
     """Project `gaps` off the remembered changes, and subtract the corresponding moves from `move`."""
-    for k in range(len(moves)):
+    for k in range(len(moves)):  # one after the other on what is left: modified Gram-Schmidt, which is stable
         along = 0.0
         for c in range(len(gaps)):
             along += changes[k, c] * gaps[c]
@@ -257,6 +257,7 @@ def _remember(move, gap, fresh, moves, changes, at):
     _take_out(own, moves[at], moves, changes)
     for c in range(len(own)):
         after += own[c] * own[c]
+    # a change that the others explain already is dropped: what is left of it is rounding
     scale = 1.0 / math.sqrt(after) if after > 1e-12 * before else 0.0
     for c in range(len(own)):
         changes[at, c] = own[c] * scale

@@ -176,6 +176,7 @@ def _tree(levels: Levels, cliques: list[set[int]]) -> CliqueTree:
         for k, clique in enumerate(cliques):
             if not inside[k]:
                 best[k] = max(best[k], (len(clique & cliques[at]), at))
+        # Prim: the next clique is the one that shares most with a clique inside
         new = max((k for k in range(len(cliques)) if not inside[k]), key=lambda k: best[k][0])
         links.append((new, best[new][1]))
         at = new
@@ -187,7 +188,7 @@ def _tree(levels: Levels, cliques: list[set[int]]) -> CliqueTree:
         into = next(
             (j for j in neighbours[k] if all(levels.holds(finest[j], v) is not None for v in finest[k])), None
         )
-        if into is not None:
+        if into is not None:  # a neighbour fixes all of it, so its links go to that neighbour
             for j, shared in neighbours.pop(k).items():
                 del neighbours[j][k]
                 if j != into:

@@ -96,7 +96,10 @@ def shrunk(answer: np.ndarray, noisy: np.ndarray, stddev: float) -> np.ndarray:
     The truth is assumed to vary around the answer with a variance in proportion to the answer. The factor is
     estimated from the differences, less the variance of their noise.
     """
-    gap, noise = noisy - answer, max(stddev**2, 1e-300)  # of a file anything: no quotient may be of zeros
+    gap, noise = (
+        noisy - answer,
+        max(stddev**2, 1e-300),
+    )  # a model file may hold any number: no zero is divided by zero
     spread = answer * max(float((gap**2 - noise).sum()), 0.0) / max(float(answer.sum()), 1e-9)
     corrected = np.maximum(answer + spread / (spread + noise) * gap, 0.0)
     total = float(corrected.sum())

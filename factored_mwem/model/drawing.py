@@ -129,7 +129,7 @@ def _dealt_alone(table: Conditional, group: np.ndarray, luck: np.ndarray) -> np.
     first, last = table.first[group], table.first[group + 1] - 1
     low, high = table.ends[first], table.ends[last + 1]
     at = np.searchsorted(table.ends, low + luck * (high - low), side="right") - 1
-    # a group that has rows by a rounding alone may have no cell: any other stands in
+    # a group that got rows by rounding alone may have no cell: any other stands in
     return table.cells[np.clip(at, first, np.maximum(first, last)).clip(0, len(table.cells) - 1)]
 
 

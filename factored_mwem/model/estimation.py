@@ -89,7 +89,9 @@ class Estimate:
         views = [self.measurements[i].positions for i in used]
         theta = np.concatenate([self.thetas[i] for i in used])
         part = forest.components_by_id[next(iter(old))] if len(old) == 1 else None
+        # The newest view comes last. If a clique holds it, the tree stays, and its beliefs are a warm start.
         if part is not None and part.tree.clique_of(views[-1]) is not None:
+            # the fit works in place, and readers of the old component may still use its beliefs
             copied = Beliefs(*(cells.copy() for cells in part.beliefs))
             part = part.with_beliefs(copied, lay_out(part.tree, views))
         else:
@@ -140,7 +142,7 @@ def nearest_counts(noisy: np.ndarray, total: float) -> np.ndarray:
     """float64[cells]: the point nearest to `noisy` (least squares) of sum `total`, no cell negative."""
     descending = np.sort(noisy.astype(np.float64))[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
-    # the first holds always: it exceeds by the total, or by rounding not at all
+    # the first entry always qualifies: its excess is its value less the total, which is no larger
     last = np.flatnonzero(descending >= excess)[-1]
     return np.maximum(noisy - excess[last], 0.0)
 

@@ -87,7 +87,7 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
     with ThreadPoolExecutor(max_workers=2) as pool:
         while proposals > 0:
             moved = looked = 0
-            for a in rng.permutation(columns).tolist():
+            for a in rng.permutation(columns).tolist():  # in a random order, so that no column always yields
                 count = min(each, proposals)
                 if not count:
                     break
@@ -97,6 +97,7 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
                 # half of the tables on each core: no two share a cell of `residual`
                 take_off = partial(charge, views, column)
                 list(pool.map(take_off, np.array_split(layout, 2), (residual, residual), scratch, costs))
+                # the rows whose removal lowers the L1 most are those in the fullest cells
                 fullest = np.argpartition(costs[0] + costs[1], count - 1)[:count]
                 picks = np.stack([fullest, rng.integers(rows, size=count)])
                 values = np.array(groups[a], dtype=np.int32)
