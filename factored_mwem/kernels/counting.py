@@ -44,7 +44,7 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
     same leading columns.
     """
     members, offsets = tally.members, tally.offsets
-    # 32 bits: no candidate has more than 2^32 cells (backends/counting.py), and 64 bits would double the memory
+    # 32 bits: no candidate has more than 2^32 cells (backends/counting.py), and 64 would double the memory
     prefix = np.zeros(columns.shape[1], dtype=np.uint32)
     even, odd = np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32), np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, whose last slot counts as -1
