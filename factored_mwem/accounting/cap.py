@@ -167,7 +167,9 @@ class Cap:
 
     @classmethod
     def of(cls, epsilon: float | None, delta: float, rho: float | None = None) -> Cap:
-        """The cap from floats, like the numbers of a release. Raises InputError if one is not finite."""
+        """The cap from floats, like the numbers of a release. Raises InputError unless there is either an
+        epsilon or a rho, positive and finite, and a delta of 0, or from 1e-200 to below 1.
+        """
         for value in (epsilon, delta, rho):
             if value is not None and not math.isfinite(value):
                 raise InputError(f"{value:g}: a cap must be a finite number")

@@ -50,7 +50,7 @@ def draft(
     Review every field, and widen bounds to what is publicly known; `Domain.questions` says what is to be
     decided, most urgent first. No release takes the draft before `Domain.reviewed()`, or before a person
     removes "draft" from its file. `records`: see Policy; `dialect`: how a text file is written, which the
-    domain then says, too. Raises InputError for a table without rows.
+    domain then says, too. Raises InputError if the table cannot be read, or has no rows.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import draft

@@ -53,6 +53,9 @@ def release(
         InputError: the table cannot be read, or an argument is wrong or does not fit it.
         BudgetExceeded: the ledger, or the budget itself, does not cover a cost.
         ResourceError: there is too little memory or disk, or a marginal has too many cells.
+    Raises, after noisy numbers were paid for:
+        NothingLearnt: without a domain, noise hides nearly everything.
+        NotAccepted: no try meets the criteria of the policy.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release

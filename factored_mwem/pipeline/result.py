@@ -165,7 +165,8 @@ class Release(Contents):
         a model that differs from the release's as that may differ from the truth. `combine` makes of a
         figure computed on each an estimate with its error; the same tables for the same `seed`.
 
-        Raises InputError for engine mwem, whose model no likelihood was fitted to.
+        Raises InputError for a `count` below 2 and, at the first table, for engine mwem, whose model is not a
+        likelihood fit.
         """
         if count < 2:
             raise InputError(f"{count} replicates: must be a whole number, 2 or more")
@@ -173,7 +174,9 @@ class Release(Contents):
         return tables(self.evidence, self.schema, self.rows, count, seed)
 
     def marginal(self, *names: str) -> Marginal:
-        """The model's counts of rows over these columns: less noisy than synthetic rows', and free."""
+        """The model's counts of rows over these columns: less noisy than synthetic rows', and free. Raises
+        InputError if there is no such column, or the counts are too many.
+        """
         from factored_mwem.pipeline.marginal import marginal_of
 
         return marginal_of(self.rows_model, self.domain, names)
@@ -248,11 +251,12 @@ class Release(Contents):
     def write(
         self, path: str | Path, *, overwrite: bool | IfExists = False, workers: int | None = None
     ) -> Manifest:
-        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned.
+        """Write the table (.parquet, .csv, .feather, .arrow) and, last, its manifest, which is returned.
 
         A `path` that ends in a slash, or is a folder, becomes a folder of Parquet parts, `NAME.manifest.json`
         beside it; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write at a
-        time, as many as there are processors by default; the rows are the same for any number.
+        time, as many as there are processors by default (up to 8); the rows are the same for any number.
+        Raises InputError if a file exists, without `overwrite`, or cannot be written.
         """
         return write_alone(
             self.drawn(), self.manifest, output_of(path), IfExists(overwrite), workers_of(workers)
@@ -267,7 +271,8 @@ class Release(Contents):
     ) -> None:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost.
 
-        `path` may be a URI, as of `write`. `before()` is called just before the file appears.
+        `path` may be a URI, as of `write`. `before()` is called just before the file appears. Raises
+        InputError if the file exists or cannot be written.
         """
         model_file.save(self, target_of(path), IfExists(overwrite), before)
 

@@ -100,12 +100,16 @@ class Workload:
 
     @classmethod
     def label(cls, column: str, *, weight: float = WEIGHT) -> Workload:
-        """The marginals of a column that is to be predicted with each other one of the release."""
+        """The marginals of a column that is to be predicted with each other column. Raises InputError if the
+        name is empty, or the weight is not above 0 and at most 1000.
+        """
         return cls(asked=(request_of(LabelRequest, column=column, weight=weight),))
 
     @classmethod
     def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
-        """The marginals over all subsets of these attributes, of at most `order` of them."""
+        """The marginals over all subsets of these attributes, of at most `order` of them. Raises InputError
+        for an attribute named twice, or a wrong order or weight.
+        """
         return cls(asked=(request_of(CubeRequest, attributes=attributes, order=order, weight=weight),))
 
     @classmethod
@@ -117,13 +121,17 @@ class Workload:
         seed: int = 0,
         weight: float = 1.0,
     ) -> Workload:
-        """Boxes over these ordered attributes: `count` random ones, all, or all from the lowest values."""
+        """Boxes over these ordered attributes: `count` random ones, all, or all from the lowest values.
+        Raises InputError for a wrong count or weight.
+        """
         how = {"count": count, "which": which, "seed": seed, "weight": weight}
         return cls(asked=(request_of(RangesRequest, attributes=attributes, **how),))
 
     @classmethod
     def parities(cls, order: int, *, weight: float = 1.0) -> Workload:
-        """All parities of at most `order` binary attributes."""
+        """All parities of at most `order` binary attributes. Raises InputError for an order that is not from
+        1 to 20.
+        """
         return cls(asked=(ParitiesRequest.parse(order, weight),))
 
     @classmethod
