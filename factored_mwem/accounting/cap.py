@@ -67,19 +67,19 @@ LEARNT_SHARE = Fraction(0.1)
 limits leaves as much. It is a release's own default.
 """
 SLACK = Fraction(1, 2**30)
-"""What floating point may cost in finding the order, as a share of rho."""
+"""The most that floating point may lose in finding the order, as a share of rho."""
 LEAST_EPSILON = Fraction(1e-12)
 LEAST_DELTA = Fraction(1e-200)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one release may spend, or has spent: `amount` of rho or, if it counts so, of epsilon."""
+    """The cost of one release, reserved or spent: `amount` in rho or, if it counts in epsilon, in epsilon."""
 
     composition: Composition
     amount: Fraction
     delta: Fraction = Fraction(0)
-    """Of learnt categories, or of (epsilon, delta) events."""
+    """The delta of learnt categories, or of (epsilon, delta) events."""
 
     @property
     def pure(self) -> bool:
@@ -118,11 +118,11 @@ class CapUse:
     pure: bool = True
     """Whether all of them are."""
     epsilon: Fraction = Fraction(0)
-    """Of those that are pure."""
+    """The sum of the epsilons of pure releases."""
     delta: Fraction = Fraction(0)
-    """Of the current phase."""
+    """The sum of the deltas of the current phase."""
     rho: Fraction = Fraction(0)
-    """Of the second phase, without those that count by the order."""
+    """The sum of the rhos of the second phase, without releases that count by the order."""
     by_order: Fraction = Fraction(0)
     """Epsilons of those that do."""
 
@@ -189,7 +189,7 @@ class Cap:
 
     @property
     def amount(self) -> Fraction:
-        """Of epsilon or of rho, whichever the cap is in."""
+        """The cap as a number, in epsilon or in rho."""
         return self.epsilon or self.rho or Fraction(0)
 
     def limits(self, before: Sequence[Cost], first: Cost) -> CapLimits | None:
@@ -293,7 +293,7 @@ class Cap:
         return epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0
 
     def _rounded(self, value: float) -> float:
-        """What is left, to four digits, rounded down; what rounding leaves of the whole is nothing."""
+        """A budget left, to four digits, rounded down; a remainder due to rounding counts as 0."""
         return 0.0 if value <= self.amount * Fraction(1, 10**6) else floor_digits(value)
 
 

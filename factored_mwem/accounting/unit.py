@@ -107,7 +107,9 @@ class Unit:
         return self._people * self.weight**2
 
     def of_marginal(self, composition: Composition) -> int:
-        """What noise on a marginal is priced by: the squared L2 norm under zCDP, else the L1 norm."""
+        """The sensitivity that prices noise on a marginal: the squared L2 norm under zCDP, else the L1
+        norm.
+        """
         return self.l2_squared_of_marginal if composition is Composition.ZCDP else self.l1_of_marginal
 
     @property

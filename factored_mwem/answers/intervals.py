@@ -33,7 +33,7 @@ class Sums(NamedTuple):
 
 
 class ErrorMoments(NamedTuple):
-    """Of the errors of sums, float64[group] each: their mean, variance and excess kurtosis."""
+    """Mean, variance and excess kurtosis of the errors of sums, float64[group] each."""
 
     bias: np.ndarray
     variance: np.ndarray
@@ -51,7 +51,7 @@ class MeasuredBasis:
         self.starts = np.cumsum([0, *(len(part.values) for part in parts)])
 
     def spread(self, sums: Sums) -> ErrorMoments:
-        """Of the errors that noise makes."""
+        """The moments of the errors that noise makes."""
         rows, factors = sums
         variance = np.zeros(len(rows))
         for a in range(rows.shape[1]):
@@ -89,7 +89,7 @@ class ModelBasis:
         self.values, self.errors = values, errors
 
     def spread(self, sums: Sums) -> ErrorMoments:
-        """Of the errors of replicates; of unknown ones NaN."""
+        """The moments of the errors of replicates; NaN if the errors are unknown."""
         none, unknown = np.zeros(len(sums.rows)), np.full(len(sums.rows), np.nan)
         if self.errors is None:
             return ErrorMoments(none, unknown, none)

@@ -68,7 +68,7 @@ class Noisy:
 
     @cached_property
     def subsets(self) -> list[list[tuple[int, int, int]]]:
-        """Of each of the `residuals`: (mask, first, end) of every subset's answers in `residual_answers`."""
+        """For each of the `residuals`: (mask, first, end) of every subset's answers in `residual_answers`."""
         return [subsets for subsets, _ in self._by_subset]
 
     @cached_property

@@ -49,8 +49,8 @@ class Drawn:
 
 
 class Bootstrap:
-    """What makes replicates of `evidence` from a `seed`, up to `count`: the same for the same seed, by any
-    number of threads. Raises InputError for a model that no likelihood was fitted to.
+    """The maker of replicates of `evidence` from a `seed`, up to `count`: the same for the same seed, with
+    any number of threads. Raises InputError for a model that no likelihood was fitted to.
     """
 
     def __init__(self, evidence: Evidence, seed: int, count: int) -> None:

@@ -134,8 +134,8 @@ def _names(request: Request) -> list[str]:
 
 
 def facts_of(record: Statement, settings: ReleaseSettings, *, reused: bool) -> dict[str, Any]:
-    """What the line for scripts says after every command that spends: the promise, and the ledger's part, if
-    there is one.
+    """The fields of the line for scripts after every command that spends: the promise, and those of the
+    ledger, if there is one.
     """
     g = record.guarantee
     facts: dict[str, Any] = {"epsilon": g.epsilon, "delta": g.delta, "spent_epsilon": g.spent_epsilon}

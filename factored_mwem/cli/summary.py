@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError, Manifest
 
 MOST_WARNINGS, MOST_LETTERS = 3, 160
-"""Of a table with hundreds of columns a summary shows the worst; the manifest has them all."""
+"""Most warnings, and most letters of one: for a table with hundreds of columns a summary shows the worst; the
+manifest has them all.
+"""
 MOST_FOUND = 8
 """Rules that are named."""
 WIDTH = 88
@@ -76,7 +78,7 @@ def _folded(lines: Iterable[str]) -> list[str]:
 
 
 def promise(manifest: Manifest) -> list[str]:
-    """What is promised to each person: in words, then as who knows the field writes it."""
+    """The promise to each person: in words, then in the notation of the field."""
     g, by = manifest.guarantee, manifest.policy.get("privacy_id")
     times = f"{math.exp(g.epsilon):.4g}" if g.epsilon < 9 else f"e^{g.epsilon:g}"
     more = f" (and {g.delta:g} more)" if g.delta else ""
@@ -110,7 +112,7 @@ def expectation(manifest: Manifest) -> list[str]:
 
 
 def found_rules(manifest: Manifest) -> list[str]:
-    """What the budget found that columns say of each other, in one line."""
+    """The rules between columns that were found inside the budget, in one line."""
     words = [piece(rule.words) for rule in manifest.found_rules]
     more = f"; and {len(words) - MOST_FOUND:,} more" if len(words) > MOST_FOUND else ""
     return [f"{'; '.join(words[:MOST_FOUND])}{more}: kept in every row"] if words else []
@@ -145,7 +147,8 @@ def _certified_error(error: CertifiedError) -> str:
 
 
 def _noise_of_columns(manifest: Manifest) -> dict[str, float]:
-    """By column that was measured on its own: the mean size of the noise of a value, as a share of all rows.
+    """For each column that was measured on its own: the mean size of the noise of a value, as a share of all
+    rows.
 
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """

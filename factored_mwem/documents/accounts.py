@@ -198,7 +198,7 @@ def accuracy(release: Published) -> Iterator[str]:
 def limitations(release: Published) -> list[str]:
     """The limitations that every user of the rows should know."""
     return [
-        "Rows are synthetic: what was not measured is as the model has it, and an analysis that takes them "
+        "Rows are synthetic: what was not measured follows from the model, and an analysis that takes them "
         "as real understates its errors.",
         *release.manifest.warnings,
     ]

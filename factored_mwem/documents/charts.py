@@ -19,7 +19,7 @@ WIDTH = 340
 LABELS, RIGHT, ROW = 116, 8, 17
 """Room for labels at the left, room at the right, and the height of a row."""
 TALL, BELOW, TOP, LEFT = 128, 20, 6, 34
-"""Of an upright picture: the height of its bars, room below and above them, and room for its scale."""
+"""An upright picture: the height of its bars, room below and above them, and room for its scale."""
 MOST_TICKS = 5
 
 

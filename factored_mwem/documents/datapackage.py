@@ -90,7 +90,7 @@ def plain_name(text: str) -> str:
 
 
 def licence(owner: Owner) -> dict[str, str]:
-    """By its address, or by its identifier, which has no blanks."""
+    """The licence by its address, or by its identifier, which has no blanks."""
     if re.match(r"https?://", owner.license):
         return {"path": owner.license}
     if re.fullmatch(r"[-a-zA-Z0-9._+]+", owner.license):

@@ -103,7 +103,9 @@ class Material:
 
 
 def material_of(release: Release, manifest: Manifest | None = None) -> Material:
-    """Of a release in memory, and of the `manifest` that was written with its rows, where they were."""
+    """The material of a release in memory, and of the `manifest` that was written with its rows, if they were
+    written.
+    """
     drawn = release.drawn()
     batches = (drawn.batch(number) for number in range(len(drawn)))
     counted = counted_rows(release.domain, batches, release.manifest.people)
@@ -111,7 +113,7 @@ def material_of(release: Release, manifest: Manifest | None = None) -> Material:
 
 
 def material_at(path: Path, model: Path | None = None) -> Material:
-    """Of a manifest's file, with its rows and its model: the one given, else the one beside it."""
+    """The material of a manifest's file, with its rows and its model: `model`, or else the one beside it."""
     manifest, domain = manifest_at(path)
     release = _model(path, manifest, model)
     rows = rows_beside(path, manifest)

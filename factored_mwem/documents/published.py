@@ -204,7 +204,9 @@ def _domain(manifest: Manifest) -> Domain:
 
 
 def _columns(manifest: Manifest, domain: Domain) -> tuple[ColumnSection, ...]:
-    """Those of the rows: of people the made-up id first, and not how many rows each has."""
+    """The columns of the rows; in a release of people the made-up id comes first, and the number of rows of a
+    person is left out.
+    """
     own = tuple(ColumnSection.of(a) for a in domain if manifest.people is None or a.name != ROWS_OF_PERSON)
     people = manifest.people
     if people is None:

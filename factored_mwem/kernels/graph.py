@@ -28,7 +28,7 @@ class Graph(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """Of each variable its attribute, the next coarser and finer variable (-1: none), and log2 of its
+    """For each variable its attribute, the next coarser and finer variable (-1: none), and log2 of its
     codes.
     """
 

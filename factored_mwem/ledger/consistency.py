@@ -164,7 +164,7 @@ def _compared(what: str, rows: dict[Any, Row], known: dict[Any, Row]) -> Iterato
 
 
 def _text(value: Any) -> str:
-    """As JSON, in which 1 is neither 1.0 nor true."""
+    """The value as JSON, in which 1 differs from 1.0 and from true."""
     try:
         return canonical(value)
     except DAMAGED:

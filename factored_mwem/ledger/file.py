@@ -27,7 +27,9 @@ try:
 except sqlite3.OperationalError:
     sys.exit(7)
 """
-"""What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
+"""The program of another process that tests whether the file system keeps locks; it exits with 7 if it is
+locked out.
+"""
 
 
 def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:

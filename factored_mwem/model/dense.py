@@ -163,7 +163,7 @@ AnsweredQuestion = tuple[Questions, int, Measurement]
 
 
 def inside(factor: Factor, answered: Sequence[AnsweredQuestion]) -> list[AnsweredQuestion]:
-    """Those of `answered` that are about attributes of a component alone."""
+    """The entries of `answered` whose questions are about attributes of this component only."""
     attributes = set(factor.positions)
     return [each for each in answered if attributes.issuperset(each[0].positions(each[1]))]
 

@@ -122,7 +122,7 @@ class _Form:
 
 
 def _form(column: ColumnProfile, votes: dict[str, int], typed: str | None) -> _Form:
-    """By the type of a typed column, else by the narrowest kind that covers all but a few texts."""
+    """The form by the type of a typed column, else by the narrowest kind that covers all but a few texts."""
     present = {kind for kind in KINDS if votes[kind]} - {"null", "marker"}
     if typed == "boolean" or (typed is None and present == {"boolean"}):
         return _Form("boolean")

@@ -49,7 +49,9 @@ def show_count(what: str, console: Console | None = None) -> Iterator[Callable[[
 
 @contextlib.contextmanager
 def _bar(text: str, console: Console | None, *more: ProgressColumn) -> Iterator[Callable[..., None]]:
-    """What changes a bar, which appears at the first change; changes nothing if no person looks."""
+    """A function that changes a bar, which appears at the first change; it does nothing if nobody is
+    looking.
+    """
     console = console or Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
         yield lambda **_: None

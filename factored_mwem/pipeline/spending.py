@@ -106,7 +106,9 @@ class Spent:
     session: Session
     pinned: dict[str, Any]
     _epsilons: dict[int, float] = field(default_factory=dict, init=False, repr=False)
-    """By the number of charges: a session asks after each answer, and most answers cost nothing more."""
+    """Epsilon by the number of charges; cached, because a session needs it after each answer, and most
+    answers cost nothing more.
+    """
 
     @property
     def accountant(self) -> Accountant:

@@ -34,7 +34,9 @@ PART_ROWS = 2**20
 occupy all workers, and what a store must take again after a failure is little.
 """
 MAX_WORKERS = 8
-"""By default, at most: each holds a batch, its codes and a part's buffers, some 100 MB of twenty columns."""
+"""Most workers by default; each holds a batch, its codes and the buffers of a part, some 100 MB for twenty
+columns.
+"""
 
 
 class _Halted(BaseException):

@@ -133,7 +133,7 @@ class Acceptance(Chosen):
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
-        """What the certificate must say for there to be a release."""
+        """The criteria that the certificate must meet."""
         return tuple(map(Criterion.parse, self.accept))
 
 

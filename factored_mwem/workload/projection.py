@@ -17,7 +17,7 @@ from factored_mwem.kernels import galois
 from factored_mwem.kernels.linear import walsh
 
 MAX_ROWS = 2**24
-"""Of a projection: 128 MB of numbers."""
+"""Most rows of a projection: 128 MB of numbers."""
 MAX_COEFFICIENTS = 1024
 MAX_BLOCKS = 1024
 QUADRATIC = 7
@@ -122,7 +122,7 @@ class Projection:
 
     @property
     def row_bits(self) -> int:
-        """Of the number of a row within its block."""
+        """Bits of the number of a row within its block."""
         return (self.size // self.blocks - 1).bit_length()
 
     @property

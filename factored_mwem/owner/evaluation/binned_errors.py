@@ -74,7 +74,9 @@ class CodedPair:
         return RequestErrors(request.in_words(), len(errors), float(errors.mean()), float(errors.max()))
 
     def distance(self, clique: tuple[int, ...]) -> float:
-        """Of a marginal with any number of cells: of a large one only those that either table fills."""
+        """The L1 distance of a marginal with any number of cells; for a large one only cells that either
+        table fills are counted.
+        """
         rows, others = len(self.ours[0]), len(self.theirs[0])
         cells = math.prod(self.domain.shape[p] for p in clique)
         if cells <= min(COUNTED_CELLS, 4 * (rows + others)):

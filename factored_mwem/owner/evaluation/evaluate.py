@@ -68,7 +68,7 @@ class Errors:
     columns: tuple[ColumnErrors, ...] = ()
     """The values of each column, without bins."""
     correlations: tuple[CorrelationError, ...] = ()
-    """Of numbers: the pairs whose correlations are the furthest apart."""
+    """The pairs of columns of numbers whose correlations differ most."""
     notes: tuple[str, ...] = ()
     """What could not be compared, and why."""
     people: PeopleErrors | None = None

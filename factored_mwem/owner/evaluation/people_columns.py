@@ -44,14 +44,14 @@ class PeopleColumn:
     agreement: Pair[float]
     """How often two rows of a person have the same."""
     correlation: Pair[float] | None
-    """Of the numbers in two rows of a person: how far above or below the mean both are; None of text."""
+    """The intraclass correlation of the numbers in two rows of a person; None for text."""
     transitions: float | None
     """Total variation between pairs of values in a row and in the person's next one, each pair weighing one;
     None where no column tells the order, and of that column.
     """
     independent: float | None
-    """What `transitions` would be if the next row had nothing to do with the last: of the real pairs and the
-    products of their own shares.
+    """What `transitions` would be if successive rows were independent: the distance of the real pairs from
+    the product of their own shares.
     """
     popular: tuple[PeopleWith, ...]
 

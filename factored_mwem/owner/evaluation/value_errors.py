@@ -44,7 +44,7 @@ class Spread:
     deviation: Pair[float]
     """Standard deviations; of moments in days."""
     quantiles: dict[int, Pair[Value]]
-    """By percent: 0 is the least and 100 the greatest value. Each is a value of its table."""
+    """Quantiles by percent: 0 is the least and 100 the greatest value. Each is a value of its table."""
     kolmogorov_smirnov: float
     """The greatest distance between the two cumulative shares, from 0 to 1."""
     wasserstein: float | None

@@ -25,7 +25,7 @@ from factored_mwem.tables.inputs.text_form import Records
 DRAWN, CELLS = 6, 10
 """Most of the worst marginals that are drawn, and most of their cells."""
 MOST_PAIRS_CELLS = 2**20
-"""Of a pair of columns that may be drawn."""
+"""Most cells of a pair of columns that is drawn."""
 WIDE = 176
 """Room for the values of two columns."""
 

@@ -52,9 +52,9 @@ class Prospect:
     errors: tuple[ExpectedError, ...] = ()
     """The errors of the requested marginals by order; none if no law applies."""
     column_noise: float | None = None
-    """Of the first measurements, the single columns'."""
+    """The noise of the first measurements, of single columns."""
     round_noise: float | None = None
-    """Of the marginals that the first rounds choose."""
+    """The noise of the marginals that the first rounds choose."""
     noise_errors: tuple[float, ...] = ()
     """If everything is measured at once: the L1 errors that its noise makes by order, before the fit."""
     kept_from: tuple[float, float] | None = None
@@ -92,7 +92,9 @@ class Planned:
     likely: Prospect | None = None
     """At the least epsilon at which that error is expected."""
     safe: Prospect | None = None
-    """And at which it is the range's upper end: 19 of 20 tables like those of the law were better."""
+    """The prospect at the least epsilon at which that error is the upper end of the range: 19 of 20 tables
+    like those of the law were better.
+    """
     notes: tuple[str, ...] = ()
     assume_people: int | None = None
     people: PeopleForecast | None = None

@@ -122,7 +122,7 @@ def _residuals(r: Residuals) -> MeasuredResiduals:
 
 
 def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
-    """What a reader of the manifest should know; public facts and noisy answers only."""
+    """Warnings for readers of the manifest, from public facts and noisy answers only."""
     policy, records = plan.policy, _rows_model(plan, fitted.model).total
     if plan.late:
         yield plan.late

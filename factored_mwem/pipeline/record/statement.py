@@ -70,7 +70,7 @@ class Guarantee(Part):
     def of(
         cls, kind: str, promise: Promise, accountant: Accountant, assumptions: dict[str, Assumption]
     ) -> Guarantee:
-        """Of what was spent under a promise."""
+        """The guarantee for what was spent under a promise."""
         words = KINDS[kind]
         return cls(
             epsilon=promise.epsilon,

@@ -44,14 +44,16 @@ MAX_BYTES = 2**30
 less. For what drawing rows lays out besides, the limit is that of a release, half of the machine's memory.
 """
 MAX_HEADER_BYTES = 2**25
-"""Of JSON, whose objects take up to thirty times as much memory."""
+"""Largest header; the objects of its JSON take up to thirty times as much memory."""
 MIN_SCALE, MAX_SCALE = 1e-12, 1e18
-"""Of noise, in records: no promise that can be made asks for other ones, and squares of these are finite."""
+"""Range of scales of noise, in records: no possible promise needs others, and their squares are finite."""
 MAX_PAIRS = 2**24
 """Cliques of a tree times its variables: paths between them are tabled."""
 MIN_DELTA = Fraction(1, 10**250)
 MAX_DELTA_BITS = 1100
-"""Of a delta's denominator, a power of two as of every float; others would have sums without end."""
+"""Most bits of a delta's denominator, which for every float is a power of two; with others, exact sums would
+become endless.
+"""
 _DELTA = re.compile(r"\d{1,340}(/[1-9]\d{0,339})?")
 
 Read = Callable[[str, type["np.number[Any]"]], np.ndarray]

@@ -34,7 +34,7 @@ from factored_mwem.tables.outputs.targets import Target
 
 log = logging.getLogger("factored_mwem")
 MAX_LIST_BYTES = 2**22
-"""Of the list of arrays, some 50,000 of them: the library makes an object of each."""
+"""Largest list of arrays, some 50,000 of them; the library makes an object of each."""
 BROKEN = (
     *(OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, ArithmeticError, AssertionError),
     RuntimeError,  # also nested too deep
@@ -98,7 +98,9 @@ def load(path: Path, kind: type[Kind]) -> Kind:
 
 
 def reader(file: IO[bytes], path: Path) -> Read:
-    """What reads the arrays of a file. A file holds as much as it declares: safetensors refuses any other."""
+    """The reader of the arrays of a file. A file holds as much as it declares; safetensors refuses any
+    other.
+    """
     size = os.fstat(file.fileno()).st_size
     check_size(path, size, 0)
     must(int.from_bytes(file.read(8), "little") <= MAX_LIST_BYTES, "a list without end")

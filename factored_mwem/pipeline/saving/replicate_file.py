@@ -23,7 +23,7 @@ from factored_mwem.pipeline.saving.model_fields import MAX_BYTES, Read
 from factored_mwem.pipeline.saving.model_file import BROKEN, packed, reader
 
 VERSION = 1
-"""Of the file, and of how replicates are made: what an older program made is made anew."""
+"""Version of the file, and of how replicates are made; those of an older program are made anew."""
 MAX_HEADER_BYTES, MAX_REPLICATES = 2**16, 10_000
 MOST = 2_000.0
 """No parameter of a fit is beyond: its steps are limited, see kernels/tree.py."""

@@ -69,7 +69,7 @@ class CutSession(Standing):
         return CutAnswer(value, answer.bound, answer.source, self.spent, self.left)
 
     def statement(self) -> Statement:
-        """What may be published of the session: the promise, every charge so far, and what it rests on."""
+        """The public record of the session: the promise, every charge so far, and its assumptions."""
         return self._spent.statement(self._request.assumptions(self._spent), answers=self.counts)
 
     def _query(self, cut: Cut) -> OnlineQuery:

@@ -109,7 +109,7 @@ class CutFriezeKannan(SumOfQueries[Cut]):
             raise InputError(f"alpha={alpha}, edges={edges}, start={start}: must be positive")
         pairs = vertices * (vertices - 1) // 2
         self.mean = start / max(pairs, 1)
-        """What every pair weighs at first."""
+        """The weight of every pair at first."""
         even = self.mean**2 * pairs
         # ||D - D^1||_2^2 = n - 2 mean n + even for n edges: largest at either end of 0 <= n <= edges
         super().__init__(max(even, edges * (1 - 2 * self.mean) + even), pairs, alpha, sharper=step == "sharp")

@@ -48,7 +48,9 @@ def normalised_cut_norm(matrix: np.ndarray) -> SetPair:
 
 
 Best = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Of sums float64[set, column] and their sets: the value of each set's best columns, and these."""
+"""From sums float64[set, column] and their sets: the value of the best columns for each set, and these
+columns.
+"""
 
 
 def _over_all_sets(matrix: np.ndarray, best_of: Best) -> SetPair:

@@ -31,7 +31,7 @@ FORM = 'such as {"from": [0, 1], "to": [2, 3]}; without "to", between "from" and
 
 @dataclass(frozen=True, slots=True)
 class PublishedGraph:
-    """What is in place. `reused`: the run had been finished before, and its files are as they were."""
+    """The files in place. `reused`: the run had been finished before, and its files are unchanged."""
 
     statement: Statement
     reused: bool

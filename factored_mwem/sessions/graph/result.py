@@ -46,7 +46,7 @@ class CutEstimate:
 
 @dataclass(frozen=True, eq=False)
 class GraphRelease:
-    """What is released of a private graph.
+    """A released graph; all of it is public.
 
     `noisy: int[pair]`, the noisy weights; `weights: float32[pair]`, those of the synthetic graph, or None if
     none was requested; `names`: the names of the two columns of an edge list.

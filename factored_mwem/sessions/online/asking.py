@@ -103,7 +103,9 @@ class AskRequest(PrivateTable):
         policy: Policy | None = None,
         **options: Unpack[AskOptions],
     ) -> AskRequest:
-        """As `ask`. Raises InputError, ResourceError by public facts."""
+        """The request, from the arguments of `ask`. Raises InputError or ResourceError if public facts show
+        that it cannot be met.
+        """
         choices: dict[str, Any] = dict(options)
         domain, columns = choices.pop("domain", None), choices.pop("columns", None)
         alpha, beta = choices.pop("alpha", ALPHA), choices.pop("beta", BETA)
@@ -128,7 +130,7 @@ class AskRequest(PrivateTable):
 
     @property
     def scope(self) -> Scope:
-        """What is known of the table; raises InputError if its columns are not those of the domain."""
+        """The public facts about the table. Raises InputError if its columns do not fit the domain."""
         assert self.declared is not None
         names = self.columns if self.columns is not None else self.declared.names
         names = [name for name in names if name != self.promise.privacy_id]
@@ -140,7 +142,7 @@ class AskRequest(PrivateTable):
 
     @property
     def domain(self) -> Domain:
-        """What may be asked about."""
+        """The domain that questions may be about."""
         domain = self.start.domain if self.start is not None else self.scope.domain
         assert domain is not None
         return domain

@@ -144,7 +144,7 @@ class Online:
         return OnlineAnswer(values, self.prices.alpha, "measured", updated)
 
     def _worth_a_test(self, query: OnlineQuery) -> bool:
-        """By public facts alone: prices, what is left, and what was seen before."""
+        """Whether to test, by public facts alone: prices, the budget left, and earlier answers."""
         measuring, testing, left = self._measuring(query), self._testing(query), self.session.left
         if self._test is not None and left < measuring:
             return True  # nothing else can be had, and it costs nothing

@@ -85,7 +85,7 @@ class Asking(Standing):
     model: Factored
     release: Release | None
     assumptions: dict[str, Assumption]
-    """What the promise rests on."""
+    """The assumptions of the promise."""
     _spent: Spent
     _online: Online
     _sealed: PrivateQuestions = field(repr=False)
@@ -131,7 +131,7 @@ class Asking(Standing):
         return f"{numbers}-differential privacy for the whole session, of tables that differ in {self.unit}"
 
     def statement(self) -> Statement:
-        """What may be published of the session: the promise, every charge so far, and what it rests on."""
+        """The public record of the session: the promise, every charge so far, and its assumptions."""
         return self._spent.statement(self.assumptions)
 
     def _query(self, question: CountQuestion) -> OnlineQuery:

@@ -55,8 +55,9 @@ class SketchOptions(BookedTerms, total=False):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class SketchRequest(PrivateTable):
-    """What is asked: the key `column` of a private table, projected to `size` rows by a polynomial of
-    `independence` coefficients, with noise of a kind; `listed`: all keys there can be, where that is known.
+    """A request for a sketch: the key `column` of a private table, projected to `size` rows by a polynomial
+    of `independence` coefficients, with noise of a kind; `listed`: all keys there can be, where that is
+    known.
     """
 
     column: str
@@ -209,7 +210,7 @@ def make_sketch(request: SketchRequest, run: Run) -> Sketch:
 
 
 def _assumptions(request: SketchRequest, spent: Spent) -> dict[str, Assumption]:
-    """Those of a release of the same table, as far as they concern a sketch."""
+    """The assumptions of a release of the same table, as far as they concern a sketch."""
     known = spent.rests_on(request)
     del known["domain"]
     what = "column, size and all other settings were chosen without looking at this table"

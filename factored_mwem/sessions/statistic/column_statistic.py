@@ -229,8 +229,8 @@ def _counted(session: Session, column: PrivateColumn) -> Counted:
 
 
 def reach(scale: float, wrong: float) -> float:
-    """What discrete Laplace noise exceeds with a probability of at most `wrong`: P(|z| >= j) = 2 e^{-j / b}
-    / (1 + e^{-1 / b}) is at most e^{-(j - 1) / b}.
+    """The bound that discrete Laplace noise exceeds with a probability of at most `wrong`: P(|z| >= j) = 2
+    e^{-j / b} / (1 + e^{-1 / b}) is at most e^{-(j - 1) / b}.
     """
     return scale * math.log(1 / wrong) + 1
 

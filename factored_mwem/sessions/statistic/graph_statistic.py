@@ -40,7 +40,7 @@ EDGES = Assumption(
 
 @dataclass(frozen=True, slots=True)
 class GraphStatistic:
-    """What is released: all of it may be published."""
+    """A released statistic of a graph; all of it may be published."""
 
     value: float
     statement: Statement

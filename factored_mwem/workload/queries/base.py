@@ -91,7 +91,7 @@ class QueryRequest(BaseModel):
     option: ClassVar[str]
     """Its flag `--option`, which is also its key in configuration files, and in capitals its variable."""
     help: ClassVar[str]
-    """What `--help` says of the flag."""
+    """The help text of the flag."""
     repeats: ClassVar[bool] = True
     """Whether the flag takes a text and repeats; else it takes one whole number."""
     form: ClassVar[str]
@@ -104,7 +104,9 @@ class QueryRequest(BaseModel):
     @classmethod
     @abstractmethod
     def parse(cls, value: Any) -> Self:
-        """What the flag asks for with this text, or number. Raises InputError if it makes no sense."""
+        """The request that the flag makes with this text, or number. Raises InputError if it is not in the
+        right form.
+        """
 
     @property
     def names(self) -> Clique:
