@@ -282,7 +282,7 @@ class Cap:
         """What is left in the first phase, where the next release may begin the second."""
         delta, more = self.delta - total.delta, 0.0
         begins = delta >= LEAST_DELTA and summed >= LEAST_EPSILON
-        # A pure release of more epsilon than is left is one of what is left, and of about the rest as delta.
+        # A pure release of more epsilon than is left counts as that epsilon, and the rest about as delta.
         if begins and (delta * 10**5 > summed if pure else total.delta > 0):
             rho = largest_rho(summed, delta)
             more = math.sqrt(2 * float(rho)) * (1 - 1e-9) if pure else self._converted(rho)

@@ -99,7 +99,7 @@ class TreeComponentFit:
     def component(self, theta: np.ndarray) -> Component:
         """The component that `theta: float[parameters]` stands for, calibrated."""
         if not self.parameters:
-            return self._part  # nothing was measured in it: nothing can come out otherwise
+            return self._part  # nothing was measured in it, so all replicates are alike
         return self._part.with_beliefs(self._beliefs(theta.astype(np.float64)), self._layout)
 
 

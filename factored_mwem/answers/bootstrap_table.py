@@ -107,7 +107,7 @@ class Correcting:
         """None if none lies inside."""
         model, levels = evidence.model, evidence.model.levels
         if not model.corrections or (len(support) < len(levels.shape) and levels.cells(support) > MAX_CELLS):
-            return None  # as terms have it
+            return None  # as `QueryTerms.of_forest`, which then leaves corrections out
         inside = [
             i
             for i, m in enumerate(evidence.measurements)

@@ -78,7 +78,7 @@ def ledger_add(
     if neighbours not in list(Neighbours):
         raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
     opened = open_ledger(ledger)
-    opened.refuse_older()  # what is entered in an old copy is lost when the newest one is put back
+    opened.refuse_older()  # an entry in an old copy is lost when the newest copy is put back
     opened.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
     message = f"{piece(repr(dataset))} is in {piece(opened.name)}; its cap is set"
     closing({"ledger": opened.name, "dataset": dataset}, [message], as_json=json_only)

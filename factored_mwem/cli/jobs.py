@@ -45,7 +45,7 @@ from factored_mwem.tables.outputs.release_files import (
 )
 from factored_mwem.tables.outputs.targets import Destination, Folder, Target, target_of, write_text
 
-if TYPE_CHECKING:  # what a release does not need is loaded where it is used
+if TYPE_CHECKING:  # modules that a release does not need are imported where they are used
     import pyarrow as pa
 
     from factored_mwem.pipeline.learn_domain import LearntDomain

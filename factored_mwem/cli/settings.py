@@ -101,7 +101,7 @@ class Flag:
         return self.wanted == KINDS_OF_FLAGS["place"][1]
 
 
-Text = InstanceOf[str]  # of any characters: what names columns and datasets comes from anywhere
+Text = InstanceOf[str]  # any characters: names of columns and datasets come from anywhere
 Whole = Annotated[StrictInt, Field(ge=0)]
 
 

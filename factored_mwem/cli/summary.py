@@ -51,7 +51,8 @@ def summary(done: Done) -> list[str]:
     again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
     columns = len(manifest.attributes) - (len(manifest.people.companions) if manifest.people else 0)
     size = f"{manifest.output.rows:,} synthetic rows of {counted_in_words(columns, 'column')}"
-    if manifest.people is not None:  # one attribute is no column of the rows, and the id is no attribute
+    # ROWS_OF_PERSON is not a column of the rows, but the id is one, so the number of columns is right
+    if manifest.people is not None:
         size += (
             f", of about {manifest.people.estimated:,} made-up people in {piece(manifest.people.column)!r}"
         )

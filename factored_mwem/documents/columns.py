@@ -40,7 +40,7 @@ def columns_of(material: Material) -> list[dict[str, Any]]:
     noisy = None
     if (
         material.release is not None and material.manifest.people is None
-    ):  # else noise is of people, not of rows
+    ):  # otherwise the noise is on people, not rows
         noisy = Noisy.of(material.release.evidence)
     return [_column(material, facts, noisy) for facts in material.manifest.attributes]
 

@@ -100,7 +100,7 @@ class Owner(BaseModel):
             if not missing:
                 return owner
             problem = f"not answered yet: {', '.join(missing)}"
-        # past the block, for the validator's own error quotes all that it was given
+        # outside the block: the validator's error quotes its whole input
         raise InputError(f"the owner's file {path}: {problem}")
 
     @property

@@ -117,7 +117,7 @@ class _Replay:
         elif kind == chain.CHANGED:
             self._change(facts["release"])
         else:
-            must(kind == chain.ACCEPTED, "kind")  # which no row says
+            must(kind == chain.ACCEPTED, "kind")  # no row holds it
 
     def _change(self, later: Row) -> None:
         before = self.releases[later["id"]]
@@ -215,7 +215,7 @@ def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
         if not cap.keeps(limits, CapUse.of(first_phase, None)):
             yield "its limits allow more than its cap"
     before = CapUse()
-    for entry in entries:  # those before it have spent no more than was reserved: there was room for it
+    for entry in entries:  # the releases before it spent no more than they reserved, so there was room
         if not cap.holds(before.plus(entry.reserved, limits), limits):
             yield f"its cap does not admit release {entry.number} after those before it"
         if entry.cost.amount > entry.reserved.amount or entry.cost.delta > entry.reserved.delta:

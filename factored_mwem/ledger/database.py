@@ -179,7 +179,7 @@ class LedgerDatabase(Ledger):
             chain.append(db, self.key, {"event": chain.ACCEPTED, "at": now()})
 
     def _whole(self, db: Connection) -> bool:
-        return True  # a page that its checksum does not fit is an error of the server's
+        return True  # the server reports a page whose checksum is wrong
 
     def clear(self) -> contextlib.AbstractContextManager[None]:
         return clear(self.name)

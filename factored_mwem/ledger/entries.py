@@ -107,7 +107,7 @@ def check_terms(dataset: Dataset, policy: Promise) -> None:
         raise InputError(f"{name} {kept}, this release says {policy.neighbours}")
     by_id = None if dataset.privacy_id is None else f"--privacy-id {shlex.quote(dataset.privacy_id)}"
     if policy.privacy_id is not None:
-        # Whom it names is the owner's to say: rows bounded by another column bound nobody's.
+        # Only the owner can say which column names people: bounding rows by another column bounds nobody's.
         if policy.privacy_id != dataset.privacy_id:
             goes_by = "has no column that names the person" if by_id is None else f"goes by {by_id}"
             says = f"this release says {policy.privacy_id!r}"

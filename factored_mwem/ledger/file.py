@@ -37,7 +37,8 @@ def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
     patience = LOCK_SECONDS if patience is None else patience
     uri = f"{path.absolute().as_uri()}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
-    db.execute("PRAGMA trusted_schema = OFF")  # the file may be anybody's: its schema calls no functions
+    # the file may come from anybody, so its schema must not call functions
+    db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
     return db
 
@@ -161,7 +162,7 @@ class LedgerFile(Ledger):
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Connection]:
         with self._connected() as db:
-            db.execute("BEGIN")  # what others commit meanwhile stays out
+            db.execute("BEGIN")  # a snapshot, without what others commit meanwhile
             yield db
 
     _settled = _reading  # a process that is gone has left no transaction behind

@@ -229,7 +229,7 @@ class Journaled:
     def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
         kept = self._journal.next
         if begun.gone if kept is None else kept.get("draw") != "exceeds":
-            return None  # an earlier attempt died, and it, or this one, goes on with another test, or none
+            return None  # an earlier attempt died here; it, or this one, continues with another test or none
         return bool(self._number("exceeds", 1, scale, lambda: self._noise.exceeds(score, begun, scale=scale)))
 
     def _number(self, method: str, size: int, scale: float, draw: Callable[[], Any]) -> int:

@@ -67,7 +67,7 @@ class JournalFolder:
 
 def journals_of(path: Path) -> Path:
     """The folder of a ledger file's journals."""
-    whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
+    whole = path.resolve()  # resolved, so that its journals lie in one place under any name
     return whole.with_name(f"{whole.name}.journals")
 
 
@@ -103,7 +103,7 @@ def _glimpse(path: Path, key: bytes) -> dict[str, Any] | None:
     try:
         return JournalFile.glimpse(path, key)
     except Lost:
-        return None  # our code over what is no record: not a journal of this program's
+        return None  # a valid code over something else than a record: not a journal of this program
     except OSError as error:
         raise Unreadable(f"{path.parent}: {error.strerror}") from None
 

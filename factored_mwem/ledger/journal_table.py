@@ -125,6 +125,6 @@ class JournalRows(Journal):
                 raise damaged(f"{self._name} in {self._where}")
             records.append(record_of(body, self._where))
             size = HEAD.size + len(body) + CODE_BYTES
-            if len(frame) > size:  # it was not cut to size before its process died
+            if len(frame) > size:  # its process died before it cut the placeholder
                 self._trim(number, frame[:size])
         return records

@@ -24,7 +24,7 @@ LOCK_SECONDS = 60.0
 STATEMENT_SECONDS = 60.0
 """How long a statement may take after that; if it takes longer, the server is in trouble."""
 SESSION = {
-    "search_path": f"{SCHEMA},pg_temp",  # nothing of ours is looked up elsewhere
+    "search_path": f"{SCHEMA},pg_temp",  # names are looked up in our schema only
     "default_transaction_isolation": "read\\ committed",  # a statement sees what was committed before it
     "client_min_messages": "error",
     "tcp_keepalives_idle": "60",  # a worker whose machine is gone lets go of its locks within two minutes
@@ -73,7 +73,7 @@ class Link:
         self.execute(f"BEGIN {mode}")
         try:
             yield
-            if self.execute("COMMIT").statusmessage != "COMMIT":  # a transaction that failed ends so, too
+            if self.execute("COMMIT").statusmessage != "COMMIT":  # also ends a failed transaction
                 raise ValueError("rolled back")
         except BaseException:
             if not self.db.closed:
@@ -134,7 +134,7 @@ def _not_reached(message: str, operational: bool, name: str) -> FmwemError:
 def _check_server(db: Link, name: str) -> None:
     """Raises InputError if committed data could be lost, or if a connection pooler shares sessions."""
     with clear(name):
-        # Nor is a session cut off that waits for its next draw.
+        # The server must not end a session that waits for its next draw, either.
         settings = dict(
             db.execute(
                 "SELECT name, CASE WHEN name LIKE 'idle%' THEN set_config(name, '0', false) ELSE setting END "

@@ -364,13 +364,13 @@ class Run:
             flags = " and ".join(self._began)
             again = "as when it began, and the same run id: it goes on from what was measured"
             return False, f"give {flags}, {again}"
-        # What was asked is at fault, and cannot be changed now.
+        # The request itself is at fault, and cannot be changed now.
         at_fault = drawing and isinstance(error, InputError) and not isinstance(error, Changed)
         if isinstance(error, Lost) or at_fault:
             return False, STAYS_SPENT
         if not journaled:
             return False, PAYS_AGAIN
-        if isinstance(error, NotAccepted):  # from the journal it would be so again
+        if isinstance(error, NotAccepted):  # the journal would lead to the same error again
             return False, STAYS_SPENT
         too_large = drawing and isinstance(error, ResourceError) and not error.retryable
         if isinstance(error, MemoryError) or too_large:

@@ -72,7 +72,7 @@ def draft(
         for name in names
     ]
     texts = [a for a in attributes if a.type == "string"]
-    if table is not raw and texts:  # which a declared domain leaves as they are written
+    if table is not raw and texts:  # a declared domain reads text as it is written
         drafted = profile(respelt(raw, dialect, Domain(texts)), [a.name for a in texts])
         profiles |= drafted
         attributes = [

@@ -58,7 +58,7 @@ def first_accepted(
     for number in range(1, policy.tries + 1):
         paying = session if policy.tries == 1 else session.paid_by(session.accountant.part(each))
         fitted = fit(paying, plan, report)
-        # not out of what fits may spend: the certificate's part was set aside
+        # paid from the part set aside for certificates, not from that of fits
         apart = session.paid_by(session.accountant.root.part(request.certifying / policy.tries))
         rows = rows_of(plan, fitted.model, seed)
         certificate = make_certificate(apart, extent, rows, policy, plan.modelled, number)

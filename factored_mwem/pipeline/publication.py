@@ -46,7 +46,7 @@ class Publication(Generic[Kept]):
     @contextlib.contextmanager
     def of(self, run: Run) -> Iterator[None]:
         """The block makes the release and writes its files; after it the run is finished."""
-        if run.is_resumed and self.exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
+        if run.is_resumed and self.exists is IfExists.REFUSE:  # an earlier attempt wrote the same files
             self.exists = IfExists.VERIFY
         self.files.check(self.exists)
         there = self.exists is IfExists.REPLACE and self.files.manifest.there()

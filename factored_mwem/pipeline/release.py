@@ -92,7 +92,7 @@ def make(
     # Public facts: what can be refused is refused here.
     scope = Scope.of(request, Machine(*spent.pinned["machine"]))
     session = replace(spent.session, spill=scope.spill)
-    if policy.certificate is not None:  # what is kept for it, nothing else can spend
+    if policy.certificate is not None:  # set aside, so that nothing else can spend it
         session = session.paid_by(spent.accountant.part(request.fitting_all.amount))
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     make_ready(policy.engine)

@@ -157,7 +157,8 @@ class Release(Contents):
 
         evidence = self.evidence
         errors = partial(self.keeper.replicates, evidence, self.seed, replicates, report)
-        known = errors if evidence.engine == "tree" else None  # no likelihood: nobody knows the errors
+        # not a likelihood fit, so the errors are unknown
+        known = errors if evidence.engine == "tree" else None
         return Answering(evidence, known).answer(query, population=population)
 
     def replicates(self, count: int, *, seed: int | None = None) -> Iterator[pa.Table]:
@@ -190,7 +191,8 @@ class Release(Contents):
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
         policy, workload, model = self.manifest.policy, self.manifest.queries, self.rows_model
         if self.manifest.people is not None and self.manifest.people.order_by is not None:
-            return self._batches(rows, seed, (), model)  # what moves a row away would break what follows it
+            # moving a row would break the order of those after it
+            return self._batches(rows, seed, (), model)
         return self._batches(rows, seed, aims_for(workload, self.domain, model, rows, policy), model)
 
     def _batches(self, rows: int, seed: int, aims: Sequence[View], model: Forest | None = None) -> Batches:

@@ -49,9 +49,7 @@ def in_html(facts: dict[str, str], rows: pa.Table) -> str:
     table_rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(of)}</td></tr>" for name, of in facts.items()
     )
-    plain = (
-        '<table class="tex2jax_ignore mathjax_ignore">'  # text is text: notebooks typeset what lies between $
-    )
+    plain = '<table class="tex2jax_ignore mathjax_ignore">'  # notebooks would typeset text between $ signs
     return f"{plain}<caption>Release</caption>{table_rows}</table>{plain}{head}{body}</table>"
 
 

@@ -77,7 +77,7 @@ def write_release(
     output = Output(file=data.name, rows=rows.rows)
     inside, parts = manifest.model_copy(update={"output": output}).model_dump_json(), tuple[PartFile, ...]()
 
-    def gone() -> None:  # what an earlier release of this path said
+    def gone() -> None:  # the earlier record at this path
         if exists is not IfExists.REFUSE:
             beside.remove()
 
@@ -125,7 +125,7 @@ def write_parts(
     names = [part_name(number) for number in range(max(-(-len(rows) // each), 1))]
     kept = exists is IfExists.VERIFY and folder.there()
     folder.place.make()
-    placed: list[str] = []  # another job's, which were there first, stay
+    placed: list[str] = []  # files of another job, which were there first, stay
     try:
         if exists is IfExists.REPLACE:
             gone()
@@ -146,7 +146,7 @@ def write_parts(
                     before=gone,
                 )
             except BaseException:
-                halted.set()  # here and now: whoever waits for all may be woken late
+                halted.set()  # at once: a thread that waits for all may be woken late
                 raise
             placed.append(names[number])
             size = sum(rows.length(batch) for batch in own)

@@ -65,7 +65,7 @@ class Chosen(BaseModel):
             return cls(**choices)
         except ValidationError as error:
             first = error.errors()[0]
-        # past the block, for the validator's own error quotes its input, which may be a table
+        # outside the block: the validator's error quotes its input, which may be a table
         reason = first["msg"].removeprefix("Value error, ")
         if not first["loc"]:
             raise InputError(reason)

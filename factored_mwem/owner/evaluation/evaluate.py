@@ -139,7 +139,7 @@ def evaluate(
         names = [name for name in names if name != persons.column]
         notes.append(f"{persons.column!r} names the people of a table, so its values are not compared")
     if columns is not None and domain is not None:
-        domain.project(columns)  # which says what it lacks
+        domain.project(columns)  # it raises an error that says what is missing
     ours, theirs = (read_columns(table, names) for table in tables)
     compared = _compare(ours, theirs, domain, persons)
     if not 1 <= order <= len(compared.attributes):

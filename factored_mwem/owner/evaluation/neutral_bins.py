@@ -43,7 +43,7 @@ def neutral_codes(
     required = filled[-1] != absent
     present = max(len(filled) - (not required), 1)
     attribute = _sized(name, present, required=bool(required), ordered=kind != "text")
-    codes += present + (not required) - len(filled)  # 1 where all is missing: a code must be there to fill
+    codes += present + (not required) - len(filled)  # 1 if all values are missing: a column needs a code
     codes = codes.astype(code_dtype(attribute))
     return attribute, codes[: len(real.numbers)], codes[len(real.numbers) :]
 

@@ -163,7 +163,7 @@ def _spread(tally: _Tally, unit: Unit) -> Spread | None:
     scaled = tally.numbers / size
     mean = scaled @ rows / total
     deviation = np.sqrt([rows[:, t] @ (scaled - mean[t]) ** 2 / total[t] for t in (0, 1)])
-    deviation[np.count_nonzero(rows, axis=0) == 1] = 0.0  # which the mean's rounding would hide
+    deviation[np.count_nonzero(rows, axis=0) == 1] = 0.0  # else the rounding of the mean would hide it
     reached = np.cumsum(rows, axis=0)
     apart = np.abs(reached[:, 0] / total[0] - reached[:, 1] / total[1])
     moved = float(apart[:-1] @ np.diff(scaled))

@@ -89,7 +89,8 @@ def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple
         at = own.stop
         numbers = tuple(rows + i for i in own) if kind == "several" else (rows + own.start,) * size
         broken = any(breaks[i] for i in own)
-        if broken:  # such a row may lose its id: no more of them than a person without an id may have
+        # a hostile row may lose its id, so a stranger has at most as many as a person without an id
+        if broken:
             numbers = numbers[:k]
         nameless = policy.privacy_id is not None and grown.owners[numbers[0]] is None
         in_words = ", ".join(words[i] for i in own[:3])

@@ -323,7 +323,7 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
     if is_text_file(source):
         _check_plain(source, request)
         form = request.private.form
-        if form is None:  # a planted reader may not say
+        if form is None:  # a reader that a test planted may not state it
             form = read_form(InputFile(Path(source)), request.policy.records, request.policy.dialect)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema

@@ -136,12 +136,12 @@ def verify(
     if pairs < 1:
         raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
     request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
-    # what noise makes of criteria says nothing of the draws: one try, at the price it has, is looked at
+    # criteria depend on noise, not on the draws: one try is checked, at its own price
     request = replace(request, promise=request.policy.model_copy(update={"accept": ()}))
     rng = np.random.default_rng(seed)
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
-        # What a release refuses is refused in its words, before there are neighbours.
+        # Refuse what a release refuses, with the same message, before any neighbour is made.
         make(request, WatchedRelease(tap), lambda _: None)
         sheet = sheet_of(table, request, Path(folder))
         rows = len(sheet.owners)
@@ -197,7 +197,7 @@ class _Search(Private):
             base = based(self.sheet, self.rows, self.request.policy, self.rng, primed=primed)
             try:
                 transcript = self._begin(base, primed)
-            except NothingLearnt:  # with rows of ours in it: noisy answers say that hardly anything is known
+            except NothingLearnt:  # the table holds rows of ours: noise hides most of it
                 if not primed:
                     raise
                 primed = False

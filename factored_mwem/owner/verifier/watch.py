@@ -46,7 +46,7 @@ class Recorder:
         self.findings: list[Finding] = []
         self._noise, self._accountant, self._tap, self._base = noise, accountant, tap, base
         self._charges = 0
-        tap.take()  # what a replay that parted left
+        tap.take()  # the rest of a replay that took another path
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         draw = partial(self._noise.select, scores, scale=scale)

@@ -240,7 +240,7 @@ def _measurement(levels: Levels, facts: dict[str, Any], noisy: np.ndarray) -> Me
 
 
 def _residuals(domain: Domain, facts: dict[str, Any], weights: np.ndarray, noisy: np.ndarray) -> Residuals:
-    wide = sum(size > 1 for size in domain.shape)  # where none is, the total alone was measured: order 0
+    wide = sum(size > 1 for size in domain.shape)  # without any, only the total was measured: order 0
     fits = min(wide, 1) <= facts["order"] <= len(domain) and len(weights) == 2**wide
     must(fits, "residuals of another domain")
     answers = over_subsets([1 if size == 2 else size for size in domain.shape if size > 1])

@@ -121,7 +121,7 @@ def cuts(
     if booking.run_id is not None:
         raise InputError("a session of cuts cannot be resumed; leave out run_id")
     spending = request.spent_on("cuts", alpha=alpha, beta=beta, hypothesis=hypothesis)
-    Prices(math.inf, beta, spending.budget.composition)  # what can be refused is, before an edge is read
+    Prices(math.inf, beta, spending.budget.composition)  # checks the numbers before an edge is read
     with spending.opened(booking) as spent:
         sealed, session = request.sealed(), spent.session
         cost = session.accountant.budget.amount * COUNT_SHARE

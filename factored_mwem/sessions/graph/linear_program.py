@@ -108,7 +108,7 @@ def solve_cuts(noisy: np.ndarray, *, normalised: bool = False) -> Solved:
         weights, least = program.solve()
         point = np.zeros_like(noisy)
         point[low, high] = point[high, low] = weights
-        # between the best and the program's corner: corners of a program that lacks cuts lie far apart
+        # between the best point and the program's corner: without all cuts, corners lie far apart
         point = (point + best.matrix) / 2
     apart = best.matrix - noisy
     np.fill_diagonal(apart, 0.0)

@@ -72,7 +72,7 @@ def denoise(noisy: np.ndarray, stddev: float) -> Denoised:
 def _boxed(matrix: np.ndarray, total: float) -> np.ndarray:
     """The matrix clipped to the box, with a sum as near to `total` as possible; symmetric, its diagonal 0."""
     matrix = ((matrix + matrix.T) / 2).astype(np.float32)
-    np.fill_diagonal(matrix, -np.inf)  # which the box makes 0
+    np.fill_diagonal(matrix, -np.inf)  # the box makes it 0
     low, high = -float(matrix.max()), 1 - float(matrix[np.isfinite(matrix)].min())
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -123,7 +123,7 @@ class AskRequest(PrivateTable):
         request = cls.open(
             table, promise, domain=domain, columns=columns, start=start, alpha=alpha, beta=beta
         )
-        _ = request.scope  # which refuses columns that are not those of the domain
+        _ = request.scope  # it refuses columns that do not fit the domain
         records = start.model.total if start is not None else math.inf
         Prices(alpha * records, beta, request.spending.budget.composition)
         return request

@@ -147,7 +147,7 @@ class Online:
         """Whether to test, by public facts alone: prices, the budget left, and earlier answers."""
         measuring, testing, left = self._measuring(query), self._testing(query), self.session.left
         if self._test is not None and left < measuring:
-            return True  # nothing else can be had, and it costs nothing
+            return True  # no other answer is possible, and this one costs nothing
         if self._test is None and left < testing:
             return False
         return self.rule.worth_a_test(query.kind, float(measuring), float(testing))

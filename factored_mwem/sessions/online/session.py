@@ -160,7 +160,7 @@ class Asking(Standing):
     def _learn(self, question: CountQuestion, part: CutCells, measured: Measurement) -> bool:
         """Update the model, and keep the cells that no question has asked for yet."""
         cut, noisy = question.cut, measured.noisy
-        if part.wanted is not None:  # of two cells: the one, and what is left of the records
+        if part.wanted is not None:  # a cut of two cells: the one, and all other records
             return self.model.learn_one(cut, part.wanted, float(noisy[0]), measured.stddev)
         if cut.cells <= MAX_KEPT:
             for cell, value in enumerate(noisy.tolist()):

@@ -169,7 +169,8 @@ class StatisticRequest(PrivateTable):
         domain = {"fields": [grid.field(column, required=question.complete)]}
         request = cls.open(table, terms, domain=domain, columns=[column], question=question)
         check_numbers(request, column)
-        if isinstance(question.noise, Shape):  # too little for it is refused now, not after rows are counted
+        # refuses an epsilon that is too small now, not after rows are counted
+        if isinstance(question.noise, Shape):
             least = Fraction(terms.epsilon) * (1 - COUNT_SHARE) / 2
             beta = constants(question.noise, least, Fraction(terms.delta)).beta
             if steps_of(grid.top, beta, terms.contributions) > MOST_STEPS:
@@ -265,7 +266,7 @@ def _moments(
     cost = session.left / (2 if question.what == "variance" else 1)
     summed = session.measure(column, Moment.SUM, cost=cost)
     quotient, half = int(summed.noisy[0]) / n, grid.step / 2
-    mean = min(max(quotient, -last), last)  # which is no further from the true one
+    mean = min(max(quotient, -last), last)  # clipping moves it no further from the true one
     if question.what == "mean":
         error = (reach(summed.scale.value, wrong) + abs(quotient) * off) / (n - off) if n > off else math.inf
         value = grid.lower + (grid.upper - grid.lower) / 2 + mean * half

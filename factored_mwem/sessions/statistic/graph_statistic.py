@@ -105,7 +105,7 @@ def spanning_tree_cost(
     if pairs.min() < 0 or pairs.max() >= vertices or (pairs[:, 0] == pairs[:, 1]).any():
         raise InputError(f"edges: vertices are 0 to {vertices - 1}, and two different ones each")
     listed = [(int(a), int(b)) for a, b in pairs]
-    spanning_tree(listed, [0] * len(listed), vertices)  # which refuses what is not connected
+    spanning_tree(listed, [0] * len(listed), vertices)  # it refuses a graph that is not connected
     known = np.array([_weight(weight, steps.upper) for weight in weights])
     cells = np.rint(known / steps.step).astype(np.int64)
     settings = {"edges": listed, "vertices": vertices, "upper": steps.upper, "cells": steps.cells}
@@ -132,7 +132,8 @@ def _weight(value: Any, upper: float) -> float:
 def _spending(kind: str, promise: Promise, settings: dict[str, Any], private: bytes) -> Spending:
     """The ledger entry of a statistic of a graph; `private`: the bytes of the graph, for its fingerprint."""
     shape = Shape.LAPLACE if promise.delta else Shape.CAUCHY
-    constants(shape, Fraction(promise.epsilon), Fraction(promise.delta))  # which refuses too little
+    # it refuses an epsilon that is too small
+    constants(shape, Fraction(promise.epsilon), Fraction(promise.delta))
 
     def digest(key: bytes) -> bytes:
         return hmac.digest(key, private, hashlib.sha256)
@@ -158,5 +159,5 @@ def _matrix(graph: Any) -> np.ndarray:
         return matrix
     try:
         return np.asarray(graph, dtype=bool)
-    except (ValueError, TypeError):  # whose text may quote it
+    except (ValueError, TypeError):  # its message may quote the value
         raise InputError("graph: bool[vertex, vertex] is needed, or a graph of networkx") from None

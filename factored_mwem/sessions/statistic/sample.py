@@ -93,7 +93,7 @@ def sample_and_aggregate(
         )
     for name in grids:
         check_numbers(request, name)
-    if how.noise is not None:  # too little for it is refused now
+    if how.noise is not None:  # refuses an epsilon that is too small now
         constants(how.noise, Fraction(terms.epsilon) / 2, Fraction(terms.delta))
     name = getattr(function, "__name__", "function")
     settings = {"bounds": bounds, "how": asdict(how) | {"grid": list(astuple(grid))}, "function": name}
