@@ -22,7 +22,7 @@ from factored_mwem.errors import BudgetExceeded, InputError
 
 GRID = 2**80
 MIN_COST = Fraction(1, 2**60)
-"""Less buys no noise of any use."""
+"""Smallest cost: with less the noise would be useless."""
 
 
 TESTED = Fraction(5, 4)
@@ -48,7 +48,7 @@ class Mechanism(StrEnum):
     SMOOTH_LAPLACE = "discrete laplace, smooth sensitivity"
 
     factor: Fraction
-    """0 where the sensitivity is smooth: admissible.py has the price."""
+    """0 for noise of smooth sensitivity, which admissible.py prices."""
     of_sensitivity: int
     of_scale: int
 
@@ -63,9 +63,11 @@ class Mechanism(StrEnum):
 
 SMOOTH = {Shape.CAUCHY: Mechanism.SMOOTH_CAUCHY, Shape.LAPLACE: Mechanism.SMOOTH_LAPLACE}
 NO_PROMISE = 1e300
-"""What constants cost that keep no promise at all."""
+"""The price of constants that keep no promise at all."""
 BETA_GRID = 2**60
-"""What stands where others have a sensitivity is beta in parts of this; the sensitivity itself is private."""
+"""For noise of smooth sensitivity, the field `sensitivity` of a charge holds beta, in units of 1 over this;
+the sensitivity itself is private.
+"""
 
 
 def additive(composition: Composition) -> Mechanism:
@@ -121,7 +123,7 @@ def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> floa
 
 
 RARER, SINGLE = "rarer values", "single values"
-"""The last words of what the charges of the looks at all columns together are about (`privacy/popular.py`,
+"""The last entries in `target` of the charges for looking at all columns together (`privacy/popular.py`,
 `privacy/single_values.py`), whose noise is in parts of a row.
 """
 
@@ -154,7 +156,9 @@ class Budget:
     composition: Composition
     amount: Fraction
     discovery_delta: Fraction
-    """What is kept of delta for charges that have one: thresholded categories, or (epsilon, delta) events."""
+    """The part of delta that is kept for charges with a delta: thresholded categories, or (epsilon, delta)
+    events.
+    """
 
     @classmethod
     def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
@@ -203,8 +207,9 @@ def grid_down(value: Fraction) -> Fraction:
 
 @lru_cache(maxsize=64)
 def largest_rho(epsilon: float | Fraction, delta: Fraction) -> Fraction:
-    """The largest rho, on the grid of costs, that stays within (epsilon, delta): of a release as of a cap, so
-    that one fits the other. Kept: a release asks several times, it may take seconds, and a ledger is locked.
+    """The largest rho, on the grid of costs, that stays within (epsilon, delta). Releases and caps both use
+    it, so that one fits into the other. Cached, because a release needs it several times, it may take
+    seconds, and a ledger is locked meanwhile.
     """
     return grid_down(rho_of(float(epsilon), delta))
 
@@ -225,11 +230,13 @@ class Accountant:
     spent_delta: Fraction = Fraction(0)
 
     def charge(self, entry: Charge) -> None:
-        """Record a spend, before its noise is drawn; BudgetExceeded, and nothing recorded, beyond it."""
+        """Record a charge before its noise is drawn. Raises BudgetExceeded, and records nothing, if the
+        budget does not cover it.
+        """
         cost, what = entry.cost, f"{entry.stage} ({entry.mechanism})"
         if self.spent + cost > self.budget.amount:
-            asked, left = self.budget.in_words(cost), self.budget.in_words(self.left)
-            why = f"{what} costs {asked}, but {left} of the budget is left; ask for less or raise --epsilon"
+            price, left = self.budget.in_words(cost), self.budget.in_words(self.left)
+            why = f"{what} costs {price}, but {left} of the budget is left; ask for less or raise --epsilon"
             raise BudgetExceeded(why, asked=cost, left=self.left)
         left_delta = self.budget.discovery_delta - self.spent_delta
         if entry.delta > left_delta:
@@ -249,7 +256,7 @@ class Accountant:
 
     @property
     def root(self) -> Accountant:
-        """The accountant that this one is a part of in the end."""
+        """The outermost accountant that this one is a part of."""
         return self if self.whole is None else self.whole.root
 
     @property

@@ -1,4 +1,4 @@
-"""Admissible noise: with which noise a statistic may be released whose sensitivity is itself private.
+"""Admissible noise: the noise with which a statistic may be released although its sensitivity is private.
 
 S is a beta-smooth upper bound of the local sensitivity D of f: for neighbours x, x', S(x) >= D(x) and
 S(x) <= e^beta S(x'). Released is f(x) + Z, with Z discrete on the integers, of scale s = m S(x), where the
@@ -53,7 +53,7 @@ from factored_mwem.accounting.conversion import epsilon_of, rho_of
 from factored_mwem.errors import InputError
 
 SLACK = 2.0**-26
-"""What rounding may add to the change of a scale's logarithm."""
+"""The most that rounding adds to the change of a scale's logarithm."""
 UP = 1 + 2.0**-40
 THETA = 1e-6
 
@@ -83,7 +83,7 @@ class Admissible:
         _check(epsilon)
         first = max(1.0, (2**0.5 if dimensions == 1 else 2) / epsilon) * UP
         beta = _largest(lambda b: cauchy_loss(first, b + SLACK, dimensions) <= epsilon, epsilon)
-        return cls._made(Shape.CAUCHY, first, beta, epsilon, 0.0, dimensions)
+        return cls._checked(Shape.CAUCHY, first, beta, epsilon, 0.0, dimensions)
 
     @classmethod
     def printed_cauchy(cls, epsilon: float) -> Admissible:
@@ -97,7 +97,7 @@ class Admissible:
         _check(epsilon, delta)
         multiplier = max(1.0, 2 / epsilon) * UP
         beta = _largest(lambda b: laplace_loss(multiplier, b + SLACK, delta) <= epsilon, epsilon)
-        return cls._made(Shape.LAPLACE, multiplier, beta, epsilon, delta, 1)
+        return cls._checked(Shape.LAPLACE, multiplier, beta, epsilon, delta, 1)
 
     @classmethod
     def gaussian(cls, epsilon: float, delta: float, dimensions: int = 1) -> Admissible:
@@ -110,10 +110,10 @@ class Admissible:
             return b * dimensions <= half and gaussian_tail(b, half, dimensions) <= delta / 2
 
         beta = _largest(holds, half / dimensions) - SLACK
-        return cls._made(Shape.GAUSSIAN, multiplier, beta, epsilon, delta, dimensions)
+        return cls._checked(Shape.GAUSSIAN, multiplier, beta, epsilon, delta, dimensions)
 
     @classmethod
-    def _made(
+    def _checked(
         cls, shape: Shape, multiplier: float, beta: float, epsilon: float, delta: float, dimensions: int
     ) -> Admissible:
         if beta <= 0:

@@ -67,39 +67,39 @@ LEARNT_SHARE = Fraction(0.1)
 limits leaves as much. It is a release's own default.
 """
 SLACK = Fraction(1, 2**30)
-"""What floating point may cost in finding the order, as a share of rho."""
+"""The most that floating point may lose in finding the order, as a share of rho."""
 LEAST_EPSILON = Fraction(1e-12)
 LEAST_DELTA = Fraction(1e-200)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one release may spend, or has spent: `amount` of rho or, if it counts so, of epsilon."""
+    """The cost of one release, reserved or spent: `amount` in rho or, if it counts in epsilon, in epsilon."""
 
     composition: Composition
     amount: Fraction
     delta: Fraction = Fraction(0)
-    """Of learnt categories, or of (epsilon, delta) events."""
+    """The delta of learnt categories, or of (epsilon, delta) events."""
 
     @property
     def pure(self) -> bool:
-        """Whether it counts in epsilon."""
+        """Whether the cost counts in epsilon."""
         return self.composition is Composition.PURE
 
     @property
     def rho(self) -> Fraction:
-        """Bun and Steinke 2016, Proposition 1.4, where it is pure."""
+        """The cost in rho; a pure one by Bun and Steinke 2016, Proposition 1.4."""
         return self.amount**2 / 2 if self.pure else self.amount
 
 
 @dataclass(frozen=True, slots=True)
 class CapLimits:
-    """What the first release of the second phase fixes; see the top."""
+    """The limits that the first release of the second phase fixes; see the module docstring."""
 
     after: int
-    """Releases of the first phase."""
+    """The number of releases of the first phase."""
     epsilon: Fraction
-    """What these count: e."""
+    """The sum of their epsilons: e."""
     rho: Fraction
     """R, of all others."""
     delta: Fraction
@@ -118,11 +118,11 @@ class CapUse:
     pure: bool = True
     """Whether all of them are."""
     epsilon: Fraction = Fraction(0)
-    """Of those that are pure."""
+    """The sum of the epsilons of pure releases."""
     delta: Fraction = Fraction(0)
-    """Of the current phase."""
+    """The sum of the deltas of the current phase."""
     rho: Fraction = Fraction(0)
-    """Of the second phase, without those that count by the order."""
+    """The sum of the rhos of the second phase, without releases that count by the order."""
     by_order: Fraction = Fraction(0)
     """Epsilons of those that do."""
 
@@ -145,7 +145,7 @@ class CapUse:
         return total
 
     def left(self, limits: CapLimits, *, by_order: bool) -> Fraction:
-        """What is left of rho for one more that counts by the order, or that does not; it may be negative."""
+        """The rho left for one more release, which counts by the order or does not; it may be negative."""
         counted, most = self.rho, limits.rho
         if limits.order is not None and (by_order or self.by_order):
             counted, most = counted + self.by_order / limits.order, most * (1 - SLACK)
@@ -167,10 +167,12 @@ class Cap:
 
     @classmethod
     def of(cls, epsilon: float | None, delta: float, rho: float | None = None) -> Cap:
-        """The cap in floats, as a release's numbers are. Raises InputError for no number."""
+        """The cap from floats, like the numbers of a release. Raises InputError unless there is either an
+        epsilon or a rho, positive and finite, and a delta of 0, or from 1e-200 to below 1.
+        """
         for value in (epsilon, delta, rho):
             if value is not None and not math.isfinite(value):
-                raise InputError(f"{value:g} is no cap")
+                raise InputError(f"{value:g}: a cap must be a finite number")
         exact = [None if value is None else Fraction(value) for value in (epsilon, rho)]
         return cls(exact[0], Fraction(delta), exact[1])
 
@@ -187,7 +189,7 @@ class Cap:
 
     @property
     def amount(self) -> Fraction:
-        """Of epsilon or of rho, whichever the cap is in."""
+        """The cap as a number, in epsilon or in rho."""
         return self.epsilon or self.rho or Fraction(0)
 
     def limits(self, before: Sequence[Cost], first: Cost) -> CapLimits | None:
@@ -241,9 +243,10 @@ class Cap:
         return limits.rho * (1 - SLACK) <= most * near
 
     def spent(self, costs: Sequence[Cost], limits: CapLimits | None) -> float:
-        """What the costs amount to, rounded up: epsilon at the cap's delta, or rho where the cap is one.
+        """The sum of the costs, rounded up: epsilon at the cap's delta, or rho for a cap in rho.
 
-        The least of what is known: of the sum, of the sum and a conversion, and of the cap while it is kept.
+        The least of three valid bounds: the plain sum, the sum with a conversion, and the cap itself while it
+        is kept.
         """
         total = CapUse.of(costs, limits)
         if self.epsilon is None:
@@ -279,7 +282,7 @@ class Cap:
         """What is left in the first phase, where the next release may begin the second."""
         delta, more = self.delta - total.delta, 0.0
         begins = delta >= LEAST_DELTA and summed >= LEAST_EPSILON
-        # A pure release of more epsilon than is left is one of what is left, and of about the rest as delta.
+        # A pure release of more epsilon than is left counts as that epsilon, and the rest about as delta.
         if begins and (delta * 10**5 > summed if pure else total.delta > 0):
             rho = largest_rho(summed, delta)
             more = math.sqrt(2 * float(rho)) * (1 - 1e-9) if pure else self._converted(rho)
@@ -290,7 +293,7 @@ class Cap:
         return epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0
 
     def _rounded(self, value: float) -> float:
-        """What is left, to four digits, rounded down; what rounding leaves of the whole is nothing."""
+        """A budget left, to four digits, rounded down; a remainder due to rounding counts as 0."""
         return 0.0 if value <= self.amount * Fraction(1, 10**6) else floor_digits(value)
 
 

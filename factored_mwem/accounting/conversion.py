@@ -38,7 +38,7 @@ def threshold_delta(*, scale: float, threshold: int, l0: int, linf: int) -> floa
 
 @functools.cache
 def library_version() -> str:
-    """Name and version of the library that draws the noise."""
+    """The name and version of the library that draws the noise."""
     from importlib.metadata import version
 
     return f"opendp {version('opendp')}"
@@ -73,7 +73,7 @@ def rho_of(epsilon: float, delta: Fraction) -> Fraction:
     while high - low > low / 2**30:
         steps += 1
         crossing = low + (high - low) * Fraction(under / (under + over))
-        # Where delta does most of the work, epsilon is nearly 0 up to a bend, and lines miss it.
+        # Where delta allows most, epsilon is nearly 0 up to a bend, which lines miss.
         if steps > 10 and steps % 2:
             crossing = Fraction(math.sqrt(low * high))
         middle = min(max(crossing, low + low / 2**32), high - low / 2**32)

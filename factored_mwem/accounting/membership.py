@@ -19,14 +19,14 @@ from factored_mwem.accounting.unit import Neighbours
 CONVERTED = 1
 """Below this rho Pinsker's bound is the least of the three, and no conversion is made."""
 DELTAS = tuple(Fraction(i, 20) for i in range(1, 20))
-"""Where the curve of (epsilon, delta) is looked at."""
+"""The deltas at which the curve of (epsilon, delta) is evaluated."""
 ULPS = 1 + 1e-14
 """More than the rounding of a few floating-point operations."""
 QUESTIONS = {
     Neighbours.ADD_REMOVE: "whether a person is in the table",
     Neighbours.REPLACE: "which of two persons, or of two answers of one person, is in the table",
 }
-"""What is guessed, from a fair coin."""
+"""What the attacker guesses: how a fair coin fell."""
 
 
 def advantage(entries: Iterable[Charge], budget: Budget) -> float:

@@ -1,4 +1,4 @@
-"""Unit: which tables are neighbours, and every sensitivity: the only place where these digits stand.
+"""Unit: which tables are neighbours, and every sensitivity; no other file states one.
 
 A person contributes at most k rows. Under add-remove a neighbour has one person more or less; under replace
 one person's rows are exchanged for another's, which is one removal and one addition.
@@ -31,28 +31,30 @@ class Neighbours(StrEnum):
 
 
 FINE, FINER = 840, 5040
-"""Grains of a person of up to 8 rows, of whom each is a whole number of them, and of up to MOST_ROWS. Counts
-of up to 2^42 grains are scored exactly (`privacy/rows.py`): of 870 million people.
+"""Grains of a person where people have up to 8 rows (840 can be divided by 1 to 8), and up to MOST_ROWS.
+Counts of up to 2^42 grains, or 870 million people, are scored exactly (`privacy/rows.py`).
 """
 SINGLE_SIZES = 20
-"""Numbers of rows that are told apart: of more, few people have each."""
+"""Up to this many rows each number has a code of its own; few people have any larger number."""
 CLASSES = (25, 31, 39, 49, 64, 78, 98, 126, 157, 201, 252, 315, 420, 560, 720, 1008)
-"""The largest numbers of the classes beyond."""
+"""The largest numbers of rows in each class beyond."""
 EXACT_SIZES = 64
-"""Up to which a row weighs floor(G / n), at most 1.3 % less than G / n; beyond, what it does where a person
-has the most rows of the class, a fifth less on average: few weights, so that counts take few passes.
+"""Up to this many rows n a row weighs floor(G / n), at most 1.3 % less than G / n. Beyond, it weighs as for
+the largest number of its class, a fifth less on average: so there are few weights, and counts take few
+passes.
 """
 MOST_ROWS, USUAL_ROWS = CLASSES[-1], 64
-"""Of a person, where each person weighs one: as can be used, and as are where nobody says how many."""
+"""Rows of a person, if each person weighs one: the most that can be used, and the default."""
 
 
 def grains_of(contributions: int) -> int:
-    """G: of a person with at most so many rows."""
+    """G, for people with at most `contributions` rows."""
     return FINE if contributions <= 8 else FINER
 
 
 def weighed_as(rows: int) -> int:
-    """How many rows a person has by whose a row of a person with so many weighs: never fewer.
+    """The number m of rows for which a person's row weighs floor(G / m) grains, if the person has `rows`
+    rows: `rows` itself, or the largest number of its class.
 
     >>> [weighed_as(n) for n in (1, 64, 65, 78, 79, 1008)]
     [1, 64, 78, 78, 98, 1008]
@@ -105,7 +107,9 @@ class Unit:
         return self._people * self.weight**2
 
     def of_marginal(self, composition: Composition) -> int:
-        """What noise on a marginal is priced by: the squared L2 norm under zCDP, else the L1 norm."""
+        """The sensitivity that prices noise on a marginal: the squared L2 norm under zCDP, else the L1
+        norm.
+        """
         return self.l2_squared_of_marginal if composition is Composition.ZCDP else self.l1_of_marginal
 
     @property

@@ -1,4 +1,4 @@
-"""What a release says about its table, with error bars: from the public model alone, free.
+"""Answers of a release about its table, with error bars: from the public model alone, and free.
 
 Reading order: `query` and `grammar` (what can be asked), `resolve` on `restriction` (as weights of codes),
 `terms` (products of such weights, and the model's answers). What was measured: `least_squares` on

@@ -13,9 +13,9 @@ from factored_mwem.errors import shortened
 from factored_mwem.tables.codes.decode import Label, label_text
 
 LEVEL = 0.95
-"""How often an interval holds the truth, by its own lights."""
+"""The nominal coverage of intervals."""
 SHOWN = 8
-"""Groups that an answer prints by itself."""
+"""Groups that the text of an answer shows."""
 FIGURES = ("estimate", "stderr", "low", "high")
 BASES = {
     "measured": "measured: it follows from noisy answers alone, whatever the model says",
@@ -26,21 +26,20 @@ ERRORS = {
     False: "of the table's own rows: noise alone, no sampling error",
 }
 UNKNOWN = "-"
-"""An error that nobody knows."""
+"""Stands for an unknown error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answer:
-    """What a release says to a query, group by group, with error bars.
+    """The answer of a release to a query, group by group, with error bars.
 
     `estimate`, its standard error `stderr`, and an interval from `low` to `high` that holds the truth with
     probability `level`: float64[group] each; of quantiles of dates and moments datetime64, `stderr` in days.
     Estimates that were measured are unbiased: noise takes some that are near 0 below it.
 
-    `basis`: "measured" where noisy answers alone fix the query, so that nothing rests on the model; "model"
-    where the model had to be believed. `population`: whether the error is one about those whom the table's
-    rows are a sample of; else it is one about the rows themselves. `labels[i]` are group i's, by `columns`;
-    None is a missing value.
+    `basis`: "measured" if noisy answers alone determine the answer, so that it does not depend on the model;
+    "model" if it does. `population`: whether the error is about the population of which the table's rows are
+    a sample, or about the rows themselves. `labels[i]` are group i's, by `columns`; None is a missing value.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -139,7 +138,7 @@ class Answer:
 
 
 def _one_line(text: str, most: int) -> str:
-    """A text out of anybody's file or mouth, without what would steer a terminal."""
+    """A text from any source on one line, without characters that control a terminal."""
     plain = text if text.isprintable() else ascii(text)[1:-1]
     return plain if len(plain) <= most else plain[: most - 3] + "..."
 

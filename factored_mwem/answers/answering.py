@@ -1,4 +1,4 @@
-"""Answering: by least squares where noisy answers fix a query, else by the model; and how sure that is."""
+"""Answering: by least squares if noisy answers determine a query, otherwise by the model; with error bars."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ from factored_mwem.errors import InputError
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
 UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
 SURE = 4.0
-"""Standard errors that the records of a group are at least, for a ratio to them to be about normal."""
+"""Least size of a group, in standard errors of its count, for a ratio to it to be about normally
+distributed.
+"""
 ROUGH = "some groups are hardly larger than their noise: the figures of these are rough"
 NARROW = "noise below one record is discrete, and treated as continuous"
 
@@ -50,7 +52,7 @@ class Answering:
     def answer(self, query: Query | str, *, population: bool = False) -> Answer:
         """The answer to a query, or to a text that asks one; raises InputError in one line if that cannot be.
 
-        `population`: about those of whom the table's rows are a sample, its error included.
+        `population`: about the population of which the table's rows are a sample, with the sampling error.
         """
         parsed = parse(query) if isinstance(query, str) else query
         if isinstance(parsed, Difference):
@@ -82,7 +84,7 @@ class Answering:
         return self._about(resolved, basis, population, figures, resolved.notes)
 
     def _sums(self, sides: Sequence[Resolved], population: bool) -> Answer:
-        """What a count, share or mean comes to, less what a second one does where there are two."""
+        """The value of a count, share or mean, less that of a second one if there are two."""
         basis, terms = self._basis(sides, population), together([side.terms for side in sides])
         first, second = sides[0].terms.count, sides[1:]
         values, sums = computed(sides[0], basis.values)
@@ -100,7 +102,7 @@ class Answering:
         return self._about(sides[0], basis, population, list(figures), notes)
 
     def _basis(self, sides: Sequence[Resolved], population: bool) -> Basis:
-        """Noisy answers alone where they fix all terms, together or one set by itself; else the model."""
+        """Noisy answers alone if they determine all terms, together or set by set; otherwise the model."""
         both = together([each.terms for each in sides])
         if all(each.exact for each in sides):
             joint = least_squares(self.noisy, both)
@@ -112,7 +114,7 @@ class Answering:
         return ModelBasis(both.of_forest(self.model), errors)
 
     def _spread(self, basis: Basis, terms: QueryTerms, population: bool) -> Callable[[Sums], ErrorMoments]:
-        """What gives the errors of sums; those of sampling included, where asked for."""
+        """The function that gives the errors of sums, with sampling errors if requested."""
         if not population or basis.basis == "model":
             return basis.spread
 
@@ -182,7 +184,9 @@ def together(terms: Sequence[QueryTerms]) -> QueryTerms:
 
 
 def joined(text: str, parts: Sequence[Answer]) -> Answer:
-    """The answers to the parts of a query as one; what any of them takes from the model, all are said to."""
+    """The answers to the parts of a query as one; if the model is used for any part, the basis of all is
+    "model".
+    """
     figures: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in FIGURES
     }

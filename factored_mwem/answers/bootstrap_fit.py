@@ -1,5 +1,5 @@
-"""Bootstrap fits: a release's model fitted anew to other noisy answers, without any choice of what to
-measure: the same trees, all measurements inside them at once.
+"""Bootstrap fits: a release's model fitted anew to other noisy answers: on the same trees, with all
+measurements inside them at once, and without selecting anything.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ class TreeComponentFit:
     def component(self, theta: np.ndarray) -> Component:
         """The component that `theta: float[parameters]` stands for, calibrated."""
         if not self.parameters:
-            return self._part  # nothing was measured in it: nothing can come out otherwise
+            return self._part  # nothing was measured in it, so all replicates are alike
         return self._part.with_beliefs(self._beliefs(theta.astype(np.float64)), self._layout)
 
 
 LEAST = -300.0
-"""No logarithm of a cell's share is below this, so that a file holds finite numbers alone."""
+"""Least logarithm of a cell's share, so that a file holds finite numbers only."""
 
 
 class DenseComponentFit:
@@ -162,8 +162,8 @@ class DenseComponentFit:
 
 
 class BootstrapFits:
-    """What can be fitted anew of `evidence`, laid out once; threads may fit at the same time. Raises
-    InputError for a model that no likelihood was fitted to.
+    """The parts of `evidence` that can be fitted anew, laid out once; threads may fit at the same time.
+    Raises InputError for a model of engine mwem, which is not a likelihood fit.
     """
 
     def __init__(self, evidence: Evidence) -> None:

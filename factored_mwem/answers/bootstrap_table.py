@@ -1,5 +1,5 @@
-"""Bootstrap tables: drawn from a model, and what a release of each would have measured. All of it is public:
-the noise here is a simulation for statistics, it protects nobody and may be seeded.
+"""Bootstrap tables: tables drawn from a model, and simulated measurements of them. All of it is public: the
+noise here is a simulation for statistics; it protects nobody and may be seeded.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.session import Measurement, NoiseScale
 
 MAX_DRAWN, MAX_CODES = 2**14, 2**26
-"""Most rows drawn for a table, and codes of all tables together: more rows are told by scale."""
+"""Most rows drawn for a table, and most codes of all tables together; for more rows the variation is
+scaled.
+"""
 MIN_DRAWN = 2**10
 OWN = 0x776F726C
-"""A spawn key that no batch of rows has."""
+"""A spawn key that no batch of rows uses."""
 
 Generator = np.random.Generator
-"""What a table and what is measured of it are drawn with."""
+"""The random generator of a table and its measurements."""
 
 
 def generator(seed: int, *key: int) -> Generator:
-    """What this key's table is drawn with, whoever draws it: not what rows of this seed are drawn with."""
+    """The generator for the table of this key, the same in any thread; rows of this seed use others."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(OWN, *key)))
 
 
@@ -105,7 +107,7 @@ class Correcting:
         """None if none lies inside."""
         model, levels = evidence.model, evidence.model.levels
         if not model.corrections or (len(support) < len(levels.shape) and levels.cells(support) > MAX_CELLS):
-            return None  # as terms have it
+            return None  # as `QueryTerms.of_forest`, which then leaves corrections out
         inside = [
             i
             for i, m in enumerate(evidence.measurements)
@@ -120,7 +122,7 @@ class Correcting:
         return cls(evidence, support, inside, bare.marginals(views), model.marginals(views))
 
     def remeasured(self, table: BootstrapTable, seed: int, replicate: int) -> list[Measurement]:
-        """What would have been measured of a replicate's `table`; the noise follows from `seed`."""
+        """The simulated measurements of a replicate's `table`; their noise follows from `seed`."""
         measured = []
         for i, drawn, expected in zip(self.numbers, self.drawn, self.expected, strict=True):
             m = self.evidence.measurements[i]

@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.errors import InputError
 
 LARGE = 1e4
-"""Degrees of freedom from which on Student's t is a normal distribution."""
+"""Degrees of freedom beyond which Student's t is taken as a normal distribution."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(96)
 
 

@@ -1,4 +1,4 @@
-"""Evidence: what of a release its answers rest on; all of it public."""
+"""Evidence: the parts of a release on which its answers rest; all of it public."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Evidence:
     """The whole `domain`, the `model` over its modelled attributes, and every noisy answer it was fitted to.
 
     `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
-    the model, "tree" or "mwem". `settled`: measurements, by number, that decided what a learnt attribute's
-    codes are; their counts lack the values that were then merged into others. `counted`: the noise of a count
-    of all records that entered `model.total` and is not among `measurements`, or None.
+    the model, "tree" or "mwem". `settled`: the numbers of the measurements that decided the codes of a learnt
+    attribute; their counts lack values that were then merged into others. `counted`: the noise of a count of
+    all records that entered `model.total` and is not among `measurements`, or None.
     """
 
     domain: Domain

@@ -64,7 +64,7 @@ _COMPARISONS: dict[str, Comparison] = {
 
 
 class Token(NamedTuple):
-    """A text, and whether it stood in quotes: then it is no word of the grammar."""
+    """A text, and whether it was quoted; a quoted text is never a word of the grammar."""
 
     text: str
     quoted: bool
@@ -75,7 +75,7 @@ T = TypeVar("T")
 
 
 def parse(text: str) -> Query:
-    """The query that a text asks. Raises InputError in one line if it is none."""
+    """The query in a text. Raises InputError in one line if the text is not a query."""
     if len(text) > MAX_LENGTH:
         raise InputError(f"a query of {len(text):,} characters is too long; {MAX_LENGTH:,} is the most")
     return _Reader(text).query()
@@ -229,7 +229,7 @@ class _Reader:
 
 
 def value_of(token: Token) -> Value:
-    """A number where a word is one as Python writes it, else the text ("007" stays one)."""
+    """A number if the word is written like a Python number, else the text ("007" stays a text)."""
     if token.quoted or not _NUMBER.fullmatch(token.text) or len(token.text) > 40:
         return token.text
     for kind in (int, float):

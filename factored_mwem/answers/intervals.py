@@ -1,4 +1,4 @@
-"""Intervals: what an answer rests on, noisy answers or the model; what follows, and how sure that is."""
+"""Intervals: the basis of an answer, noisy answers or the model; its value, and its error."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from factored_mwem.model.forest import Forest
 
 
 class BootstrapErrors(Protocol):
-    """What a bootstrap knows of the errors of the model's answers."""
+    """The errors of the model's answers by a bootstrap."""
 
     def errors(self, terms: QueryTerms, population: bool) -> np.ndarray:
-        """float64[replicate, query]: a replicate's answer less what was true where it came from."""
+        """float64[replicate, query]: a replicate's answer less the true answer of the table that it was
+        fitted to.
+        """
 
 
 class Sums(NamedTuple):
@@ -31,7 +33,7 @@ class Sums(NamedTuple):
 
 
 class ErrorMoments(NamedTuple):
-    """Of the errors of sums, float64[group] each: their mean, variance and excess kurtosis."""
+    """Mean, variance and excess kurtosis of the errors of sums, float64[group] each."""
 
     bias: np.ndarray
     variance: np.ndarray
@@ -39,7 +41,7 @@ class ErrorMoments(NamedTuple):
 
 
 class MeasuredBasis:
-    """Terms that noisy answers fix, one set after the other."""
+    """Terms that noisy answers determine, one set after the other."""
 
     basis: Literal["measured", "model"] = "measured"
 
@@ -49,7 +51,7 @@ class MeasuredBasis:
         self.starts = np.cumsum([0, *(len(part.values) for part in parts)])
 
     def spread(self, sums: Sums) -> ErrorMoments:
-        """Of the errors that noise makes."""
+        """The moments of the errors that noise makes."""
         rows, factors = sums
         variance = np.zeros(len(rows))
         for a in range(rows.shape[1]):
@@ -79,7 +81,7 @@ class MeasuredBasis:
 
 
 class ModelBasis:
-    """Terms that the model answers; `errors: float64[replicate, term]`, or None if nobody knows them."""
+    """Terms that the model answers; `errors: float64[replicate, term]`, or None if they are unknown."""
 
     basis: Literal["measured", "model"] = "model"
 
@@ -87,7 +89,7 @@ class ModelBasis:
         self.values, self.errors = values, errors
 
     def spread(self, sums: Sums) -> ErrorMoments:
-        """Of the errors of replicates; of unknown ones NaN."""
+        """The moments of the errors of replicates; NaN if the errors are unknown."""
         none, unknown = np.zeros(len(sums.rows)), np.full(len(sums.rows), np.nan)
         if self.errors is None:
             return ErrorMoments(none, unknown, none)

@@ -1,4 +1,6 @@
-"""Joint: the table of some attributes, read off many copies of a clique tree at once, by a part of it."""
+"""Joint: the joint table of some attributes for many copies of a clique tree at once, from the subtree that
+they need.
+"""
 
 from __future__ import annotations
 

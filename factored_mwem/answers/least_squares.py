@@ -1,9 +1,9 @@
 """Least squares: queries answered from the noisy answers alone, with the variance of their errors.
 
-A query is *measured*, or follows linearly from what was, where noisy answers add up to it exactly whatever
-the table. The best such sum weighs every answer by its precision (generalised least squares, Aitken 1936):
-unbiased, and no trust in the model. Answers that hold more attributes than the query are summed over them
-first, which multiplies their variance by the cells that are summed; cells' noises stay independent.
+A query is *measured* if a weighted sum of noisy answers equals it for every possible table, up to the noise.
+The best such sum is generalised least squares (Aitken 1936), which weighs every answer by its precision: it
+is unbiased, and does not depend on the model. Answers that hold more attributes than the query are summed
+over them first, which multiplies their variance by the cells that are summed; cells' noises stay independent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from factored_mwem.answers.terms import QueryTerms
 
 
 def least_squares(noisy: Noisy, terms: QueryTerms) -> Linear | None:
-    """The queries from noisy answers alone, or None if these do not fix them all."""
+    """The queries from noisy answers alone, or None if these do not determine them all."""
     terms = without_constants(terms)
     about = noisy.about(terms.support)
     closed = best(noisy, terms, about)

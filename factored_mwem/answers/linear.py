@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.answers.projections import Noisy
 
 MAX_INFLUENCES = 2**23
-"""Weights of noisy answers that are written out at a time."""
+"""Most weights of noisy answers that are held at a time."""
 
 
 class Influence(NamedTuple):

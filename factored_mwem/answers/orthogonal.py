@@ -1,10 +1,10 @@
 """Orthogonal: least squares in closed form where every measurement has the attributes at the same levels.
 
-What the cells of S attributes hold is split into 2^S parts that are orthogonal to each other: for each subset
-what its marginal shows beyond every smaller one. A noisy marginal says of each part inside it, and says it
-with the same precision in all directions, so that least squares weighs each part by its summed precisions
-alone. Source: the residual decomposition of ResidualPlanner (Xiao, He, Zhang, Kifer 2023, arXiv 2305.08175)
-and ReM (arXiv 2410.01091).
+A table over S attributes is split into 2^S orthogonal parts: for each subset of attributes the part that its
+marginal adds to all smaller ones. A noisy marginal measures each part inside it, with the same precision in
+all directions, so that least squares only has to weigh each part by the sum of its precisions. Source: the
+residual decomposition of ResidualPlanner (Xiao, He, Zhang, Kifer 2023, arXiv 2305.08175) and ReM (arXiv
+2410.01091).
 
 Arrays over subsets have an axis of two for each attribute: 0 without it, 1 with it.
 """
@@ -26,7 +26,7 @@ from factored_mwem.domain.levels import View
 from factored_mwem.workload.residual_basis import question
 
 MAX_ATTRIBUTES, MAX_PARTS = 12, 2**23
-"""Of a query; numbers of all parts together, and of queries times subsets."""
+"""Most attributes of a query; most numbers in all parts together, and most queries times subsets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Contribution:
 
     @property
     def inside(self) -> tuple[int | slice, ...]:
-        """The subsets of which it says something, as an index."""
+        """The subsets that it measures, as an index."""
         return tuple(0 if q is None else slice(None) if isinstance(q, str) else 1 for q in self.questions)
 
     @property
@@ -55,7 +55,7 @@ class Contribution:
         return [j for j, q in enumerate(self.questions) if q is not None]
 
     def precision(self, shape: Sequence[int]) -> float:
-        """Of what it says of a direction of unit length: an eigenvalue of A'A / variance."""
+        """The precision of a direction of unit length: an eigenvalue of A'A / variance."""
         gain = self.weight**2 / (self.variance * self.summed)
         for q, codes in zip(self.questions, shape, strict=True):
             if q is None:
@@ -138,7 +138,7 @@ class Orthogonal(Linear):
         return self._norms(i, j) @ share.ravel()
 
     def unknown(self) -> bool:
-        """Whether a query needs a part of which nothing is known."""
+        """Whether a query needs a part that nothing measures."""
         each = np.arange(len(self.terms.weights[0]) if self.view else 1)
         needed = np.abs(self._norms(each, each)).max(axis=0) > 0
         return bool((self.precision.ravel()[needed] <= 0).any())
@@ -178,9 +178,9 @@ class Orthogonal(Linear):
 
 
 def best(noisy: Noisy, terms: QueryTerms, about: Sequence[int]) -> Orthogonal | None:
-    """Queries by the levels at which they come out with the least variance; None if nothing fixes them.
+    """Queries at the levels that give them the least variance; None if nothing determines them.
 
-    Which levels is decided by what was measured, not by what came out.
+    The choice of levels depends on what was measured, not on the noisy values.
     """
     solutions: list[tuple[float, Orthogonal]] = []
     beside = noisy.beside(about)

@@ -46,7 +46,7 @@ class Noisy:
 
     @classmethod
     def of(cls, evidence: Evidence) -> Noisy:
-        """All but the measurements that decided what an attribute's codes are, see `Evidence.settled`."""
+        """All measurements except those that decided the codes of an attribute, see `Evidence.settled`."""
         measured = [m for i, m in enumerate(evidence.measurements) if i not in evidence.settled]
         total = float(evidence.model.total) if evidence.public_total else None
         return cls(evidence.model.levels, measured, evidence.residuals, total)
@@ -68,7 +68,7 @@ class Noisy:
 
     @cached_property
     def subsets(self) -> list[list[tuple[int, int, int]]]:
-        """Of each of the `residuals`: (mask, first, end) of every subset's answers in `residual_answers`."""
+        """For each of the `residuals`: (mask, first, end) of every subset's answers in `residual_answers`."""
         return [subsets for subsets, _ in self._by_subset]
 
     @cached_property
@@ -132,7 +132,7 @@ class Noisy:
 
     @property
     def gaussian(self) -> bool:
-        """Whether noise is Gaussian; else it is Laplace's."""
+        """Whether the noise is Gaussian; otherwise it is Laplace noise."""
         scales = [m.scale for m in self.measured] + [r.scale for r in self.residuals]
         return all(scale.composition is Composition.ZCDP for scale in scales)
 

@@ -15,7 +15,7 @@ Value = Scalar
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`column` compared with a value. No comparison holds of what is missing."""
+    """`column` compared with a value. No comparison holds for a missing value."""
 
     column: str
     by: Comparison
@@ -63,8 +63,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of the records that meet all of `given`, the part that meets all of `where`, too: in each group of the
-    columns `by`. Without `where`, the part that each group is.
+    """In each group of the columns `by`: the share of the records meeting all of `given` that also meet all
+    of `where`. Without `where`: the share of the records that each group holds.
     """
 
     where: Where = ()
@@ -83,7 +83,9 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """The least value that a share of `at` of the records, where it is known, do not exceed."""
+    """The least value that a share `at` of the records do not exceed; records without a value are left
+    out.
+    """
 
     column: str
     at: float

@@ -20,8 +20,8 @@ from factored_mwem.answers.terms import QueryTerms, fixes
 from factored_mwem.domain.levels import Levels
 
 MAX_ATOMS = 400
-"""Of all attributes multiplied: the normal equations are solved in a few milliseconds. Beyond, levels that do
-not fix the queries are left out, and then those other than the best.
+"""Most atoms (the product over all attributes), so that the normal equations are solved in a few
+milliseconds. Beyond it, levels that do not determine the queries are left out, and then all but the best.
 """
 TOLERANCE = 1e-6
 """How far, relatively, A'h may be from q."""

@@ -1,10 +1,10 @@
-"""Replicates: what else the release might have come to, had the noise and the rows fallen otherwise.
+"""Replicates: what the release might have been with other noise and other rows.
 
 Parametric bootstrap (Efron and Tibshirani 1993, section 6.5): a table is drawn from the released model, what
 the release measured of the private table is measured of it with fresh noise of the same scale, and a model is
-fitted to that on the same trees. How far such a model is from the table it was made of stands for how far the
-release is from the private table. It says nothing of what the trees leave out: of a tie between columns that
-was never measured the drawn tables have none either.
+fitted to that on the same trees. The distance of such a model from its table stands for the distance of the
+release from the private table. It does not cover what the trees leave out: a dependence between columns that
+was never measured is not in the drawn tables either.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Drawn:
 
 
 class Bootstrap:
-    """What makes replicates of `evidence` from a `seed`, up to `count`: the same for the same seed, by any
-    number of threads. Raises InputError for a model that no likelihood was fitted to.
+    """The maker of replicates of `evidence` from a `seed`, up to `count`: the same for the same seed, with
+    any number of threads. Raises InputError for a model that no likelihood was fitted to.
     """
 
     def __init__(self, evidence: Evidence, seed: int, count: int) -> None:
@@ -90,7 +90,7 @@ def drawn_of(seed: int, replicates: Sequence[tuple[BootstrapTable, float, list[n
 
 
 class Replicates:
-    """Replicate models and the tables that they were made of, ready to be asked. Not for several threads."""
+    """Replicate models and the tables that they were fitted to, ready for queries. Not thread-safe."""
 
     def __init__(self, evidence: Evidence, drawn: Drawn) -> None:
         self.evidence, self.drawn = evidence, drawn

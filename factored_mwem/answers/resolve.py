@@ -1,4 +1,4 @@
-"""Resolve: a query as linear queries of a domain's codes, and what is computed from their answers."""
+"""Resolve: a query as linear queries over a domain's codes, and the computation from their answers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from factored_mwem.errors import InputError, shortened, some_names
 from factored_mwem.tables.codes.decode import Label, labels_of
 
 MAX_GROUPS = 4096
-"""In one answer."""
+"""Most groups in one answer."""
 MAX_TERMS = 2**16
 """Linear queries behind one answer: a quantile needs one for each value of its column, in each group."""
 MAX_WEIGHTS = 2**24
-"""Numbers that their weights are."""
+"""Most numbers in the weights of these queries."""
 ALL = "(all)"
 """The label of a column that a cube has summed out."""
 CUT = "the query cuts bins of {}: their rows are taken as spread evenly over the values in each"
@@ -32,7 +32,7 @@ INNER = "{} is known by bins: their rows are taken as spread evenly over the val
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """`terms`, and the `kind` of what each of the `groups` makes of them.
+    """The `terms` of a query, and the `kind` of computation that each of the `groups` makes from them.
 
     "count": its term. "ratio": terms are first all numerators, then all denominators. "quantile": for each
     group in turn the number of records, then those up to the end of each of `places: float64[code, 2]`, the
@@ -138,7 +138,9 @@ def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
 
 
 def resolve(query: Single, domain: Domain) -> list[Resolved]:
-    """What a query asks of a domain, one for each marginal of a cube. Raises InputError."""
+    """The parts of a query over a domain, one for each marginal of a cube. Raises InputError if the query
+    does not fit the domain.
+    """
     if isinstance(query, Cube):
         return _cube(query, domain)
     weights = _Weights(domain)

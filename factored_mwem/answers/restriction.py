@@ -1,7 +1,7 @@
 """Restriction: conditions on one column, as the share of each code's rows that meet them all.
 
-Rows of a bin are taken as spread evenly over the values that it can hold, or over its bin values by their
-weights, as synthetic rows are drawn.
+Rows of a bin are assumed to be spread evenly over the values that it can hold, or over its bin values by
+their weights, just as synthetic rows are drawn.
 """
 
 from __future__ import annotations
@@ -113,21 +113,21 @@ def _listed(attribute: Attribute, limits: _Limits) -> np.ndarray:
 
 
 def _places(attribute: Attribute) -> list[float]:
-    """Of the listed values: of texts and truth values their codes, else where numbers and dates lie."""
+    """The places of the listed values: codes for texts and truth values, positions for numbers and dates."""
     if attribute.type in ("string", "boolean"):
         return list(range(len(attribute.values)))
     return attribute.units.tolist()
 
 
 def _place(attribute: Attribute, value: Value) -> float:
-    """Of a value that a column may have or not."""
+    """The place of a value, which the column need not have."""
     if attribute.categorical:
         return _places(attribute)[listed_code(attribute, value)]
     return place_of(attribute, value)
 
 
 def _ordered_place(attribute: Attribute, value: Value) -> float:
-    """Of a value with which those of a column are compared."""
+    """The place of a value for comparisons; the column must be ordered."""
     if attribute.categorical and not placed(attribute).any():
         raise InputError(
             f"the values of {shortened(attribute.name)!r} have no order; ask for some of them with `in (...)`"

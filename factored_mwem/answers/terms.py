@@ -16,7 +16,7 @@ from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.forest import Component, Forest
 
 MAX_CELLS = 2**20
-"""Of a joint table: beyond, messages are passed."""
+"""Most cells of a joint table; beyond that messages are passed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +146,7 @@ def _share(part: Component, weights: Mapping[int, np.ndarray]) -> np.ndarray:
     messages: dict[int, list[tuple[View, np.ndarray]]] = {}
     for child, parent, separator in reversed(tree.edges):
         if child not in held and child not in messages:
-            continue  # nothing beyond it is asked: its message is 1
+            continue  # no query needs anything beyond it, so its message is 1
         table = _weighed(part, child, held.get(child, []), weights, messages.pop(child, []))
         at, cells = grid(tree.steps(child, separator)), tree.levels.cells(separator)
         mass = np.maximum(np.bincount(at, part.table(child), minlength=cells), FLOOR)

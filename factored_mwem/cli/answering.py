@@ -1,4 +1,4 @@
-"""`fmwem answer` and `fmwem sample`: what a saved model gives, for nothing."""
+"""`fmwem answer` and `fmwem sample`: answers and rows from a saved model, at no privacy cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
 
 
 class SampleUnit(StrEnum):
-    """What is counted."""
+    """The unit that `-n` counts."""
 
     ROWS = "rows"
     PEOPLE = "people"
@@ -91,7 +91,7 @@ def sample(
     unit: Annotated[
         SampleUnit,
         option(
-            "What -n counts: rows, or of a release of people also people, each with all of their rows.",
+            "What -n counts: rows or, for a release of people, people, each with all of their rows.",
             "--unit",
             panel=Group.OUTPUT,
         ),

@@ -1,4 +1,4 @@
-"""`fmwem ask`: questions about the private table one by one, each answered within a bound or not at all."""
+"""`fmwem ask`: questions about the private table one by one, each answered within a bound, or refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AtPrompt(Exception):
 PROMPT = "ask> "
 LEAVE = ("quit", "exit")
 SHOWN = 40
-"""Groups of an answer on a terminal."""
+"""Most groups of an answer that a terminal shows."""
 
 
 PrivateTables = Annotated[
@@ -80,7 +80,7 @@ def ask(
     from factored_mwem.cli.jobs import check_files
     from factored_mwem.files.files import IfExists
     from factored_mwem.pipeline.publication import Publication
-    from factored_mwem.sessions.online.asking import AskRequest, asked
+    from factored_mwem.sessions.online.asking import AskRequest, ask_session
     from factored_mwem.sessions.online.session import NOTHING_TO_SAVE
     from factored_mwem.tables.outputs.release_files import RecordFiles
     from factored_mwem.tables.outputs.targets import target_of
@@ -100,7 +100,7 @@ def ask(
     place = Publication(files, IfExists(overwrite), settings.booking)
     people = not console.for_scripts(json_only)
     with request.spending.booked(settings.booking) as run, place.of(run):
-        with asked(request, run, resumable=settings.run_id is not None) as session:
+        with ask_session(request, run, resumable=settings.run_id is not None) as session:
             lines = iter(listed) if listed is not None else _from_standard_input()
             if not (quiet or json_only):
                 console.say(_opening(session, beta))
@@ -120,8 +120,8 @@ def ask(
 
 
 def _listed(queries: Path | None, table: Any) -> list[str] | None:
-    """The lines of a file of queries; None if they come one by one. Raises InputError if it is no text, or
-    where the table comes from where they would.
+    """The lines of a file of queries; None if they come one by one. Raises InputError if the file is not
+    text, or if both table and queries would come from standard input.
     """
     from factored_mwem.files.files import read_text
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT

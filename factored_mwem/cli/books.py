@@ -38,7 +38,7 @@ def ledger_init(
     from factored_mwem.ledger.opening import create_ledger
 
     name = create_ledger(ledger, journals).name
-    message = f"{piece(name)} is there, with no dataset in it; next: fmwem ledger add"
+    message = f"{piece(name)} was created, with no dataset in it; next: fmwem ledger add"
     closing({"ledger": name}, [message], as_json=json_only)
 
 
@@ -64,7 +64,7 @@ def ledger_add(
     privacy_id: Annotated[
         str | None,
         option(
-            "Column that names the person: releases by it may keep fewer rows of each than --contributions.",
+            "Column that names the person: a release with this --privacy-id may use fewer rows of each.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -78,7 +78,7 @@ def ledger_add(
     if neighbours not in list(Neighbours):
         raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
     opened = open_ledger(ledger)
-    opened.refuse_older()  # what is entered in an old copy is lost when the newest one is put back
+    opened.refuse_older()  # an entry in an old copy is lost when the newest copy is put back
     opened.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
     message = f"{piece(repr(dataset))} is in {piece(opened.name)}; its cap is set"
     closing({"ledger": opened.name, "dataset": dataset}, [message], as_json=json_only)
@@ -134,7 +134,7 @@ def ledger_accept(ledger: Ledger, json_only: Json = False) -> None:
 
     opened = open_ledger(ledger)
     opened.accept()
-    message = f"{piece(opened.name)} is accepted as it is; releases go on"
+    message = f"{piece(opened.name)} is accepted as the newest copy; releases can go on"
     closing({"ledger": opened.name, "accepted": True}, [message], as_json=json_only)
 
 

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 STARTED = time.monotonic()
 """When the command line was parsed: the running time is counted from here."""
 LOG_SECONDS = 30.0
-"""Between two lines of a log in which nothing else is said."""
+"""Seconds between two lines of progress in a log."""
 
 
 def stderr() -> Console:
     """A console for people; rich itself respects NO_COLOR and a missing terminal.
 
-    Text is text: a column may be called "[/b]" or ":smile:".
+    It interprets no markup: a column may be called "[/b]" or ":smile:".
     """
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
@@ -44,7 +44,7 @@ def say(text: str) -> None:
 
 
 def piece(text: object) -> str:
-    """A text from anybody's file, for use inside a line: its line breaks are escaped."""
+    """A text from any file, for use inside a line: its line breaks are escaped."""
     return visible(str(text)).replace("\n", "\\n")
 
 

@@ -29,8 +29,8 @@ values, without bins (real/synthetic):
   below   mean; min | 5 25 50 75 95 % | max; the most frequent real values, and the % of rows with them
 """
 BINS = {
-    "neutral": "bins of an equal share of the real rows, popular numbers alone in theirs",
-    "domain": "the codes of the domain that was given",
+    "neutral": "bins with equal shares of the real rows; each popular number has a bin of its own",
+    "domain": "the codes of the domain that --domain names",
 }
 
 

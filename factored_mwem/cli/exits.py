@@ -18,7 +18,7 @@ import typer
 from factored_mwem.errors import COMPLETE, FmwemError, ResourceError, Stopped, told
 
 PATIENCE = 20.0
-"""Seconds after a signal in which another one is ignored."""
+"""Seconds after a signal during which another one is ignored."""
 
 
 def run(app: Callable[..., Any]) -> NoReturn:

@@ -1,6 +1,6 @@
 """Inputs: what the command line's TABLE names, and what lies beside it.
 
-What reads tables is imported inside: `--help` needs none of it.
+Modules that read tables are imported inside functions, because `--help` does not need them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def source_of(texts: Sequence[str]) -> TableName:
 def _one(text: str) -> str | Path:
     from factored_mwem.tables.inputs.uris import SPARK, is_uri, place_of
 
-    if not text:  # of a variable that is not set: as a path it would be this folder
+    if not text:  # from an unset variable; as a path it would be the current folder
         raise InputError("the name of the table is empty; name a file, a folder or a URI")
     if not is_uri(text):
         return text if text.startswith(SPARK) else Path(text)

@@ -45,7 +45,7 @@ from factored_mwem.tables.outputs.release_files import (
 )
 from factored_mwem.tables.outputs.targets import Destination, Folder, Target, target_of, write_text
 
-if TYPE_CHECKING:  # what a release does not need is loaded where it is used
+if TYPE_CHECKING:  # modules that a release does not need are imported where they are used
     import pyarrow as pa
 
     from factored_mwem.pipeline.conditional import Conditioned
@@ -135,8 +135,8 @@ def _names(request: Request) -> list[str]:
 
 
 def facts_of(record: Statement, settings: ReleaseSettings, *, reused: bool) -> dict[str, Any]:
-    """What the line for scripts says after every command that spends: the promise, and the ledger's part, if
-    there is one.
+    """The fields of the line for scripts after every command that spends: the promise, and those of the
+    ledger, if there is one.
     """
     g = record.guarantee
     facts: dict[str, Any] = {"epsilon": g.epsilon, "delta": g.delta, "spent_epsilon": g.spent_epsilon}
@@ -149,7 +149,7 @@ def facts_of(record: Statement, settings: ReleaseSettings, *, reused: bool) -> d
 
 
 def stale_beside(files: ReleaseFiles) -> list[Target]:
-    """Models and reports in the usual places that are not written by this release."""
+    """Models and reports of an earlier release in the default places, which this release does not write."""
     own = {target_of(file).key for file in files.all if not isinstance(file, Folder)}
     places = (model_of(files.data), report_of(files.manifest))
     return [place for place in places if place.key not in own and place.there()]

@@ -32,7 +32,7 @@ EXAMPLES = (
     "fmwem release people.csv --label income --epsilon 0.5 -o half.parquet",
     "fmwem release people.csv --marginals 3 --ledger budget.ledger --dataset people --run-id may",
 )
-"""Of a release; the tests run them."""
+"""Examples of releases; the tests run them."""
 COMMANDS = {
     "init": CommandEntry(BEFORE, "starting:init", "Write a settings file to begin with."),
     "completion": CommandEntry(HELP, "helping:completion", "Print a script for completion by Tab."),
@@ -53,7 +53,7 @@ COMMANDS = {
         OWNER, "owning:evaluate_command", "How far a synthetic table is from the real one."
     ),
     "verify": CommandEntry(OWNER, "owning:verify_command", "Whether one person moves more than was charged."),
-    "card": CommandEntry(AFTER, "documenting:card", "Write what catalogues ask of a release."),
+    "card": CommandEntry(AFTER, "documenting:card", "Write records of a release for catalogues."),
     "guide": CommandEntry(HELP, "helping:guide"),
     "domain": CommandEntry(BEFORE, "domains:domain_app"),
     "workload": CommandEntry(BEFORE, "domains:workload_app"),

@@ -118,7 +118,7 @@ def _in_force(ctx: typer.Context, values: dict[str, Any]) -> ReleaseSettings:
     for name, value in values.items():
         if value == "" and FLAGS[name].is_place:  # as a variable that is not set leaves it
             raise InputError(f"--{name} is empty; name a place or leave it out")
-        if value is not None and value != []:  # a repeatable flag not given is an empty list
+        if value is not None and value != []:  # an absent repeatable flag is an empty list
             source = ctx.get_parameter_source(name)
             from_variable = source is not None and source.name == "ENVIRONMENT"
             (environment if from_variable else flags)[name] = value

@@ -39,7 +39,7 @@ def evaluate_command(
     order_by: Annotated[
         str | None,
         option(
-            "Column in whose order the rows of a person are compared.",
+            "Column by which the rows of a person are sorted before they are compared.",
             "--order-by",
             panel=Group.PEOPLE,
             metavar="COLUMN",
@@ -75,7 +75,7 @@ def verify_command(
     table: Tables,
     settings: ReleaseSettings,
     pairs: Annotated[
-        int, option("Neighbours of the table to compare it with.", panel=Group.EFFORT, min=1)
+        int, option("How many neighbours of the table to compare it with.", panel=Group.EFFORT, min=1)
     ] = 100,
     json_only: Json = False,
     no_progress: NoProgress = False,

@@ -32,7 +32,7 @@ OTHER = "Other"
 Command = TypeVar("Command", bound=Callable[..., Any])
 Sections = dict[str, list[tuple[str, str]]]
 TYPES = {"list[str]": "TEXT", "str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "path": "FILE"}
-"""What `--help` shows for the parser's names of types, where no option has a better word."""
+"""The words that `--help` shows for the parser's types, unless an option has a better one."""
 
 
 class PanelledCommand(TyperCommand):

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS, SHOWN_VALUES, LONGEST = 20, 3, 16
 """Columns and values that are listed, the worst and the most frequent first; characters of a name."""
 EXPLAINED = """\
-  any     distance between the shares of people by the values in any of their rows, 0 to 1; first, last: by
-          the value in that row; all: by the one value in all of their rows, or several; numbers are in bins
-  same    % of the people with several rows who have one value in all; agree: % of pairs of a person's rows
+  any     distance (0 to 1) between the real and synthetic shares of people who have a value in some row;
+          first, last: in that row; all: in all their rows, or several values; numbers are in bins
+  same    % of the people with several rows who have one value in all of them
+  agree   % of the pairs of a person's rows that have the same value
   corr    correlation of the numbers in two rows of a person (intraclass)
-  next    distance between pairs of a value and the next row's; (what it is where rows are independent)"""
+  next    distance of the pairs of a row's value and the next row's; in brackets, if rows were independent"""
 
 
 def people_text(people: PeopleErrors) -> list[str]:

@@ -108,11 +108,11 @@ def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
     over = f"{f.left_out:,} exceed --max-cells and are left out; " if f.left_out else ""
     facts = {
         **_people(f.people),
-        "columns": f"{len(f.attributes)}, each with so many values: {_listed(f.attributes)}",
+        "columns": f"{len(f.attributes)}, with these numbers of values: {_listed(f.attributes)}",
         "domain": f"{cells} combinations of values",
         "candidates": f"{f.candidates:,} sets of columns; {over}the largest has {f.largest_marginal:,} "
         "combinations",
-        "memory": f"at most about {f.memory_megabytes:,.0f} MB beside what Python itself takes",
+        "memory": f"at most about {f.memory_megabytes:,.0f} MB, and what Python itself takes",
     }
     if f.at_once:
         facts["plan"] = (
@@ -133,7 +133,7 @@ def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
         if f.people is not None:
             share = min(f.initial_noise / rows, 1.0)
             facts["share"] = (
-                f"of about {rows:,} people, so, off by about {share:.2g} on average in single columns"
+                f"those of about {rows:,} people are off by about {share:.2g} on average in single columns"
             )
         facts["sweep"] = f"then about {f.swept:,} small sets of columns at once" if f.swept else ""
     return facts | _certificate(f.certificate) | {"warning": f.warning or ""}
@@ -146,18 +146,18 @@ def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
     return {
         **_people(forecast.people),
         "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
-        "domain": "none is declared: which values there are is learnt from noisy counts, for at most "
+        "domain": "none is declared: the possible values are learnt from noisy counts, for at most "
         f"{forecast.discovery_share:.0%} of the budget",
-        "values": f"that about {least:,.0f} {counted} have are kept as they are where their rows hold no "
-        f"other rare value, else those of up to {most:,.0f}; rarer texts become 'other', rarer numbers, "
+        "values": f"keep a code of their own if about {least:,.0f} {counted} have them whose rows hold no "
+        f"other rare value, else from up to {most:,.0f} on; rarer texts become 'other', rarer numbers, "
         f"dates and times go into ranges that hold about as many {counted} each",
-        "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on types tell so, and "
-        "the rest of the budget is not spent",
-        "rounds": "follow as with a declared domain",
+        "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on the types show it, "
+        "and the rest of the budget is not spent",
+        "rounds": "as with a declared domain",
         "candidates": f"{forecast.candidates:,} sets of columns; how many combinations they have follows "
         "from the domain",
         "warning": forecast.warning or "",
-        "for": f"a table of about {rows:,} {counted} (--assume-{counted}); of a smaller one less is kept",
+        "for": f"a table of about {rows:,} {counted} (--assume-{counted}); a smaller one keeps less",
     }
 
 
@@ -166,18 +166,20 @@ def _counted(people: PeopleForecast | None) -> str:
 
 
 def _people(people: PeopleForecast | None) -> dict[str, str]:
-    """What is one person, how many of their rows are used, and what is the same in all of them."""
+    """The unit (one person), how many of their rows are used, and which columns are the same in all of
+    them.
+    """
     from factored_mwem.cli.console import piece
 
     if people is None:
         return {}
     lowered = (
-        f", or fewer where no more than about one person in 200 has more: a noisy count tells, for "
+        f", or fewer if at most about one person in 200 has more: a noisy count decides, for "
         f"{people.sizes_share:.1%} of the budget"
     )
     if people.constant is None:
-        same = f"in all rows of a person: noisy counts tell which columns, for {people.constancy_share:.1%}"
-        same += " of the budget"
+        same = "in all rows of a person: noisy counts decide which columns are, for "
+        same += f"{people.constancy_share:.1%} of the budget"
     else:
         same = (
             f"in all rows of a person: {_listed(dict.fromkeys(people.constant, 'learnt'))} (declared, free)"
@@ -199,8 +201,8 @@ def _listed(columns: Mapping[str, object]) -> str:
     return first + (f", and {len(columns) - MOST_COLUMNS} more" if len(columns) > MOST_COLUMNS else "")
 
 
-def _fewest(found: LearningForecast) -> str:
-    texts, numbers = (f"{rows:,.0f}" for rows in found.fewest_rows)
+def _fewest(forecast: LearningForecast) -> str:
+    texts, numbers = (f"{rows:,.0f}" for rows in forecast.fewest_rows)
     return texts if texts == numbers else f"{texts} (if all is text) or {numbers} (if nothing is)"
 
 
@@ -217,7 +219,7 @@ def _certificate(forecast: CertificateForecast | None) -> dict[str, str]:
     }
     if forecast.marginals < forecast.asked:
         facts["sample"] = (
-            f"of {forecast.asked:,} marginals asked for, {forecast.marginals:,} are counted, at random"
+            f"of {forecast.asked:,} requested marginals {forecast.marginals:,} are counted, chosen at random"
         )
     if forecast.tries > 1:
         one = f"{forecast.each:.1%} of the budget and a certificate of {forecast.share / forecast.tries:.1%}"
@@ -249,9 +251,7 @@ def planned_text(planned: Planned) -> str:
     lines += [
         *_answer(planned),
         "",
-        *lined(
-            "guess", [f"how often a guess {planned.question} is right, at most, whatever else is known; a"]
-        ),
+        *lined("guess", [f"how often a guess {planned.question} can be right, whatever else is known; a"]),
         *lined("", ["coin is right 50 %"]),
     ]
     if first is not None and first.errors:
@@ -291,15 +291,18 @@ def _noise(first: Prospect | None, counted: str) -> list[str]:
         return [
             *lined(
                 "value kept",
-                [f"if about so many {counted} have it: where they hold no other rare value / at most"],
+                [f"if about so many {counted} have it: if they hold no other rare value / in any case"],
             ),
-            *lined("refused", [f"is a table of about so many {counted} or fewer: all of text / none of it"]),
+            *lined(
+                "refused",
+                [f"is a table with about so many {counted} or fewer: if all columns are text / if none is"],
+            ),
         ]
     return lined(
         "noise",
         [
             f"mean error of a count, in {counted}: of single columns / of sets that the first rounds choose;",
-            "or, of a small domain measured at once, the error of the largest sets by noise alone",
+            "or, for a small domain measured at once, the error of the largest sets by noise alone",
         ],
     )
 
@@ -311,7 +314,7 @@ def _answer(planned: Planned) -> list[str]:
     order, most = planned.target
     target = f"mean{order} <= {most:g}"
     if planned.likely is None:
-        return ["", f"answer      {target} is not expected at any epsilon that is looked at"]
+        return ["", f"answer      {target} is not expected at any epsilon that was tried"]
     sure = "no epsilon" if planned.safe is None else f"epsilon {planned.safe.epsilon:g}"
     return ["", f"answer      {target} is expected at epsilon {planned.likely.epsilon:g}; to be safe, {sure}"]
 

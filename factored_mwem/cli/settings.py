@@ -69,7 +69,7 @@ KINDS_OF_FLAGS = {
     "place": (str, "a path or a URI in quotes"),
     "list": (list[str], "a list"),
 }
-"""Of each kind its type, and what a configuration file must hold."""
+"""The type of each kind, and what a configuration file must hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Flag:
         return self.wanted == KINDS_OF_FLAGS["place"][1]
 
 
-Text = InstanceOf[str]  # of any characters: what names columns and datasets comes from anywhere
+Text = InstanceOf[str]  # any characters: names of columns and datasets come from anywhere
 Whole = Annotated[StrictInt, Field(ge=0)]
 
 
@@ -205,7 +205,7 @@ _Settings: type[ReleaseSettings] = create_model("ReleaseSettings", __base__=Rele
 OWN = frozenset(_Settings.model_fields) - {"policy"}
 """The settings that are no field of Policy."""
 EXAMPLES = {"label": ["{last}"], "cube": ["{first}"], "ranges": ["{first}:1000"], "parities": 2}
-"""Of query kinds, for the file of `fmwem init`."""
+"""Examples of query kinds, for the file of `fmwem init`."""
 
 
 def _flags() -> dict[str, Flag]:

@@ -34,7 +34,7 @@ LIKE_A_PERSON = re.compile(
     r"(^|[\W_])(id|ids|uuid|guid|ssn|key|name|names|email|mail|phone|iban|address|street|passport)($|[\W_])",
     re.IGNORECASE,
 )
-"""Usual names of columns that tell whom a row is about."""
+"""Usual names of columns that identify a person."""
 SETTINGS = {name: flag for name, flag in FLAGS.items() if name not in (*RECORDS, "config")} | {
     "records": Flag(
         Group.READING, str, "Text files: what a record is: checked (a line), lines or multiline.", "a text"
@@ -144,7 +144,7 @@ def _columns(
 
 
 def _chosen(settings: ReleaseSettings) -> dict[str, Any]:
-    """The settings that somebody chose, as a file has them."""
+    """The settings in force, in the form of a file."""
     values = {
         name: getattr(model, name)
         for model in (settings, settings.policy)

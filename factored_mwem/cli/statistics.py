@@ -1,4 +1,4 @@
-"""`fmwem statistic`: one number of a column of a private table."""
+"""`fmwem statistic`: one number about a column of a private table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NoiseKind = Annotated[
 KnownRows = Annotated[
     int | None,
     option(
-        "Rows with a value, where that is public and needed; else a quarter of epsilon measures it.",
+        "Number of rows with a value, if public; where it is needed and not given, epsilon / 4 measures it.",
         panel=PANEL,
     ),
 ]
@@ -125,7 +125,9 @@ def _summary(facts: dict[str, Any]) -> list[str]:
     if rows is not None:
         near += f", of {max(0, rows):,} +- {facts['rows_error']:.4g} rows with a number"
         if rows <= facts["rows_error"]:
-            few = ["attention: there may be no row with a number in this column, and then this says nothing"]
+            few = [
+                "attention: perhaps no row holds a number in this column, and then the result means nothing"
+            ]
     step = f"; values rounded to steps of {facts['step']:.3g}" if facts["what"] != "count" else ""
     return [
         f"{facts['what']} of {piece(facts['column'])}: {facts['value']:.6g}{near}{step}",

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError, Manifest
 
 MOST_WARNINGS, MOST_LETTERS = 3, 160
-"""Of a table with hundreds of columns a summary shows the worst; the manifest has them all."""
+"""Most warnings, and most letters of one: for a table with hundreds of columns a summary shows the worst; the
+manifest has them all.
+"""
 MOST_FOUND = 8
 """Rules that are named."""
 WIDTH = 88
@@ -49,7 +51,8 @@ def summary(done: Done) -> list[str]:
     again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
     columns = len(manifest.attributes) - (len(manifest.people.companions) if manifest.people else 0)
     size = f"{manifest.output.rows:,} synthetic rows of {counted_in_words(columns, 'column')}"
-    if manifest.people is not None:  # one attribute is no column of the rows, and the id is no attribute
+    # ROWS_OF_PERSON is not a column of the rows, but the id is one, so the number of columns is right
+    if manifest.people is not None:
         size += (
             f", of about {manifest.people.estimated:,} made-up people in {piece(manifest.people.column)!r}"
         )
@@ -76,7 +79,7 @@ def _folded(lines: Iterable[str]) -> list[str]:
 
 
 def promise(manifest: Manifest) -> list[str]:
-    """What is promised to each person: in words, then as who knows the field writes it."""
+    """The promise to each person: in words, then in the notation of the field."""
     g, by = manifest.guarantee, manifest.policy.get("privacy_id")
     times = f"{math.exp(g.epsilon):.4g}" if g.epsilon < 9 else f"e^{g.epsilon:g}"
     more = f" (and {g.delta:g} more)" if g.delta else ""
@@ -110,7 +113,7 @@ def expectation(manifest: Manifest) -> list[str]:
 
 
 def found_rules(manifest: Manifest) -> list[str]:
-    """What the budget found that columns say of each other, in one line."""
+    """The rules between columns that were found inside the budget, in one line."""
     words = [piece(rule.words) for rule in manifest.found_rules]
     more = f"; and {len(words) - MOST_FOUND:,} more" if len(words) > MOST_FOUND else ""
     return [f"{'; '.join(words[:MOST_FOUND])}{more}: kept in every row"] if words else []
@@ -145,7 +148,8 @@ def _certified_error(error: CertifiedError) -> str:
 
 
 def _noise_of_columns(manifest: Manifest) -> dict[str, float]:
-    """By column that was measured on its own: the mean size of the noise of a value, as a share of all rows.
+    """For each column that was measured on its own: the mean size of the noise of a value, as a share of all
+    rows.
 
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """
@@ -177,12 +181,14 @@ def attention(manifest: Manifest, file: str) -> list[str]:
     worst = max(losses, key=lambda name: losses[name], default=None)
     if worst is not None and losses[worst] > LITTLE and not ordered:
         lines.append(
-            f"of {piece(repr(worst))}, which was learnt, {losses[worst]:.1%} of the values were lost"
+            f"in {piece(repr(worst))}, whose values were learnt, {losses[worst]:.1%} of the values were lost"
         )
     alone = sorted(part[0] for part in manifest.components if len(part) == 1)
     if alone and len(manifest.attributes) > 1 and _asks_for_pairs(manifest):
         stand, go = ("stands", "it goes") if len(alone) == 1 else ("stand", "they go")
-        lines.append(f"{piece(some_names(alone))} {stand} alone: nothing was kept of how {go} with others")
+        lines.append(
+            f"{piece(some_names(alone))} {stand} alone: nothing was measured of how {go} with others"
+        )
     return lines
 
 

@@ -1,3 +1,3 @@
-"""What a release is filed and shown with: a page to look at, and records for catalogues. Public facts only,
-but for what says NOT PRIVATE.
+"""Documents about a release: a page for people, and records for catalogues. They hold public facts only,
+except where they say NOT PRIVATE.
 """

@@ -1,6 +1,6 @@
-"""Accounts: what was promised and how it was kept, in the sentences that catalogues ask for.
+"""Accounts: sentences for catalogues that state what was promised and how it was kept.
 
-Each is true by the manifest alone; what only the owner knows is not among them.
+Each follows from the manifest alone; facts that only the owner knows are not among them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.documents.published import ColumnSection, Published
 
 MAX_COLUMNS = 100
-"""Of a sentence; all of them are in the data package and the contract."""
+"""Most columns in a sentence; the data package and the contract list all of them."""
 
 
 def title(release: Published) -> str:
@@ -24,8 +24,8 @@ def title(release: Published) -> str:
 
 
 def promise(release: Published) -> dict[str, Any]:
-    """The promise in numbers, who is protected, and how, in the words that catalogues ask for; a rho if it
-    is one that adds up.
+    """The promise in numbers, who is protected, and how, in the words that catalogues use; with rho, if costs
+    add up in rho.
     """
     g = release.manifest.guarantee
     return {
@@ -74,7 +74,7 @@ def _rows(release: Published) -> str:
 
 
 def parameters(release: Published) -> str:
-    """How the numbers of the promise come about."""
+    """How the numbers of the promise are computed."""
     promise = release.manifest.guarantee
     spent = f"The charges amount to epsilon {promise.spent_epsilon:.6g} (promised: {promise.epsilon:g})"
     if release.rho is None:
@@ -92,7 +92,9 @@ def composition(release: Published) -> str:
         return f"Sequential composition: the epsilons of {charges}, add up."
     besides = ""
     if release.charged_delta:
-        besides = f" Thresholds that protect rare values take {release.charged_delta:.3g} of delta besides."
+        besides = (
+            f" Thresholds that protect rare values take {release.charged_delta:.3g} of delta in addition."
+        )
     return (
         f"Sequential, adaptive composition in zero-concentrated differential privacy: the rhos of {charges}, "
         f"add up to {release.rho:.6g}, which is converted once to epsilon at the delta that is left.{besides}"
@@ -100,7 +102,7 @@ def composition(release: Published) -> str:
 
 
 def mechanisms(release: Published) -> str:
-    """What drew the noise, and what guards it."""
+    """Which samplers drew the noise, and what protects them against floating point and timing."""
     manifest = release.manifest
     drawn = Counter(charge.mechanism.value for charge in manifest.ledger)
     listed = ", ".join(f"{name} ({times:,} times)" for name, times in drawn.items())
@@ -145,7 +147,7 @@ def tuning(release: Published) -> str:
 
 
 def unprotected(release: Published) -> str:
-    """What may follow from the private table, or be known of it, without noise."""
+    """The facts about the private table that may be known without noise."""
     names = ("rows", "columns", "readable", "rules", "parameters")
     open_ones = [statement for name in names if (statement := assumption(release, name))]
     if not release.learnt and (statement := assumption(release, "domain")):
@@ -178,7 +180,7 @@ def in_words(column: ColumnSection) -> str:
 
 
 def accuracy(release: Published) -> Iterator[str]:
-    """What the certificate, which the budget paid for, says of errors."""
+    """The errors by the certificate, which the budget paid for."""
     certificate = release.manifest.certificate
     if certificate is None:
         return
@@ -194,9 +196,9 @@ def accuracy(release: Published) -> Iterator[str]:
 
 
 def limitations(release: Published) -> list[str]:
-    """What everybody who uses the rows should know."""
+    """The limitations that every user of the rows should know."""
     return [
-        "Rows are synthetic: what was not measured is as the model has it, and an analysis that takes them "
+        "Rows are synthetic: what was not measured follows from the model, and an analysis that takes them "
         "as real understates its errors.",
         *release.manifest.warnings,
     ]

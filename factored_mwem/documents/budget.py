@@ -23,8 +23,8 @@ AT_ONCE = "measuring all small sets of columns at once"
 
 
 def budget_of(manifest: Manifest) -> dict[str, Any]:
-    """The parts of the budget by what they paid for: of each its `share` of all, the same in words, and where
-    it begins (`at`) in a bar from 0 to 100. `unit` of the costs, and the `unspent` share.
+    """The parts of the budget by their purpose: for each its `share` of the whole, the same in words, and
+    where it begins (`at`) in a bar from 0 to 100. `unit` of the costs, and the `unspent` share.
     """
     kinds: dict[str, list[Charge]] = {}
     for record, charge in zip(manifest.ledger, charges_of(manifest.ledger), strict=True):

@@ -1,4 +1,4 @@
-"""Card: the four files by which a release is found and filed, from its manifest and its owner's answers."""
+"""Card: the four files for catalogues about a release, from its manifest and its owner's answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.tables.outputs.targets import LocalFile, Target, write_text
 
 MAX_CHARACTERS = 2**26
-"""Of a card's file: the schema stands in the data package once for each part."""
+"""Most characters in a file of a card; the data package repeats the schema for each part."""
 BESIDE = ".manifest.json"
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -35,8 +35,8 @@ out as an escape, in what was written already, for such a character stands betwe
 def cards(release: Published | Statement, owner: Owner, stem: str) -> dict[str, str]:
     """The text of each file by its name; the same for the same manifest and answers.
 
-    The registry takes names of small letters, digits and underscores alone. Of what is no release, a card for
-    people to read.
+    The registry accepts only names of small letters, digits and underscores. For records of other kinds than
+    a release: a card for people to read.
     """
     if isinstance(release, Statement):
         return {f"{stem}.card.md": record_card(release, owner)}
@@ -65,7 +65,9 @@ def stem_of(manifest: Target) -> str:
 
 
 def answers(path: Path) -> Owner:
-    """The owner's answers. Where there is no such file it is drafted, and InputError says what to fill in."""
+    """The owner's answers. If there is no such file, one is drafted, and an InputError says what to
+    fill in.
+    """
     if not path.exists():
         write_text(LocalFile(path), draft())
         raise InputError(
@@ -75,7 +77,7 @@ def answers(path: Path) -> Owner:
 
 
 def write_cards(texts: dict[str, str], at: Callable[[str], Target], exists: IfExists) -> list[Target]:
-    """All files or, where one cannot be written, none that was not there before."""
+    """Write all files; if one cannot be written, the new ones among them are removed."""
     targets = {name: at(name) for name in texts}
     for target in targets.values():
         target.check(exists)

@@ -1,4 +1,4 @@
-"""Charts: where the marks of a picture lie, in the units of an SVG; a template draws them.
+"""Charts: the places of the marks of a picture, in the units of an SVG; a template draws them.
 
 All bars of a picture are one path, all dots another: a page of a hundred columns stays small.
 """
@@ -15,11 +15,11 @@ from factored_mwem.documents.groups import start_of
 from factored_mwem.documents.page import plain
 
 WIDTH = 340
-"""Of a picture: about a phone's."""
+"""Width of a picture, about that of a phone."""
 LABELS, RIGHT, ROW = 116, 8, 17
 """Room for labels at the left, room at the right, and the height of a row."""
 TALL, BELOW, TOP, LEFT = 128, 20, 6, 34
-"""Of an upright picture: the height of its bars, room below and above them, and room for its scale."""
+"""An upright picture: the height of its bars, room below and above them, and room for its scale."""
 MOST_TICKS = 5
 
 
@@ -34,8 +34,8 @@ class ChartMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is drawn of every group, in shares, float64[group]: `bars`, and `dots` with whiskers from `low` to
-    `high`; None if it is not known.
+    """The shares that are drawn for every group, float64[group]: `bars`, and `dots` with whiskers from `low`
+    to `high`; None if unknown.
     """
 
     bars: np.ndarray | None

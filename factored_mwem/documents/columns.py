@@ -1,5 +1,5 @@
-"""Columns: what a page shows of each: what was assumed of it, and its values in the rows beside the noisy
-answers.
+"""Columns: the part of a page about each column: its declared or learnt values, and their shares in the rows
+beside the noisy answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.pipeline.record.manifest import AttributeFacts
 
 UPRIGHT = 9
-"""Bins from which on they stand beside each other."""
+"""From this many bins on, bars stand beside each other, not below each other."""
 
 
 class OneWay(NamedTuple):
@@ -40,7 +40,7 @@ def columns_of(material: Material) -> list[dict[str, Any]]:
     noisy = None
     if (
         material.release is not None and material.manifest.people is None
-    ):  # else noise is of people, not of rows
+    ):  # otherwise the noise is on people, not rows
         noisy = Noisy.of(material.release.evidence)
     return [_column(material, facts, noisy) for facts in material.manifest.attributes]
 
@@ -79,8 +79,8 @@ def _note(name: str, note: str) -> str:
 
 
 def _coarser(attribute: Attribute, levels: Levels, at: int) -> Iterator[Groups]:
-    """The coarser levels of a column, from fine to coarse: some of a learnt one are all that noisy answers
-    fix.
+    """The coarser levels of a column, from fine to coarse; of some learnt columns noisy answers determine
+    only these.
     """
     groups = (groups_at(attribute, levels.groups[variable]) for variable in levels.chains[at][1:])
     return (each for each in groups if each is not None)
@@ -97,8 +97,8 @@ def _about(facts: AttributeFacts) -> str:
 
 
 def one_way(noisy: Noisy, position: int, groups: Groups) -> OneWay | None:
-    """The best that all noisy answers together say of an attribute, by least squares, which trusts no model;
-    None if they do not fix its values.
+    """The least-squares estimates for an attribute from all noisy answers, which do not depend on the model;
+    None if they do not determine its values.
     """
     count = len(groups)
     estimate = least_squares(noisy, QueryTerms((position,), (groups.weights,), count))
@@ -123,7 +123,7 @@ def _table(groups: Groups, series: Series) -> tuple[tuple[str, ...], ...]:
 
 
 def _in_words(name: str, groups: Groups, series: Series) -> str:
-    """The picture in words, for who does not see it."""
+    """The picture in words, for people who cannot see it."""
     what = series.bars if series.bars is not None else series.dots
     if what is None or not len(what):
         return ""

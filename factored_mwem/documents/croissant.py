@@ -48,11 +48,11 @@ CONTEXT: dict[str, Any] = {
     "examples": {"@id": "cr:examples", "@type": "@json"},
     **{term: f"cr:{term}" for term in _OF_CROISSANT},
 }
-"""What short names mean; schema.org under https, as the format's own reader has it."""
+"""The meanings of short names; schema.org under https, as in the format's own reader."""
 
 
 def dataset(release: Published, owner: Owner) -> dict[str, Any]:
-    """The description: the dataset's own, its files, its columns, how it came about."""
+    """The description: of the dataset, its files, its columns, and how it was made."""
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

@@ -1,6 +1,6 @@
 """Data package: the Frictionless descriptor, version 2 of the standard; readers of version 1 take it, too.
 
-How many bytes a file has, no manifest says; its sha256 and its rows it does.
+It states the sha256 and the rows of each file, but not its bytes, which the manifest does not hold.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def plain_name(text: str) -> str:
 
 
 def licence(owner: Owner) -> dict[str, str]:
-    """By its address, or by its identifier, which has no blanks."""
+    """The licence by its address, or by its identifier, which has no blanks."""
     if re.match(r"https?://", owner.license):
         return {"path": owner.license}
     if re.fullmatch(r"[-a-zA-Z0-9._+]+", owner.license):
@@ -99,7 +99,7 @@ def licence(owner: Owner) -> dict[str, str]:
 
 
 def contact(owner: Owner, *, first: bool) -> dict[str, str]:
-    """Who answers questions: said of the curator named first."""
+    """The contact for questions, at the curator named first."""
     if not first:
         return {}
     if is_mail(owner.contact):

@@ -1,5 +1,6 @@
-"""Expected: how far the table may be off: what the certificate measured, and what noise and model lead one to
-expect."""
+"""Expected: how far off the rows may be: the errors that the certificate measured, and those expected by
+noise and model.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +18,18 @@ from factored_mwem.pipeline.record.manifest import CertifiedError, Manifest
 from factored_mwem.pipeline.result import Release
 
 MOST_CERTIFIED, MOST_PAIRS, SHOWN = 200, 400, 15
-"""Certified errors that are shown; pairs of columns that are looked at, the others left out evenly; sets of
-columns that are named.
+"""Most certified errors that are shown; most pairs of columns that are examined, evenly spread over all; most
+sets of columns that are named.
 """
 REPLICATES, COLUMNS = 8, 25
-"""Replicates that expected errors are a mean over, of tables of so many columns; of wider ones fewer: a page
-takes seconds.
+"""Replicates over which expected errors are averaged, for tables of up to so many columns; for wider ones
+fewer, so that a page takes seconds.
 """
 
 
 def errors_of(material: Material) -> dict[str, Any]:
-    """The errors that can be stated of a release from public facts: `certified`, paid for, whatever the model
-    did; `expected` by the model, which may be wrong.
+    """The errors of a release that public facts show: `certified` ones were measured, and hold for any model;
+    `expected` ones follow from the model, which may be wrong.
     """
     known = material.release is not None and material.manifest.people is None  # no replicates are of people
     expected = _expected(material.release) if known and material.release is not None else None
@@ -36,8 +37,8 @@ def errors_of(material: Material) -> dict[str, Any]:
 
 
 def _expected(release: Release) -> dict[str, Any] | None:
-    """What so many `replicates` lead one to expect: `rows` of what, how many, mean and worst; the `worst` of
-    all; of how many pairs (`all_pairs`) not all were looked at, else 0. None if no replicate can be made: see
+    """The errors that `replicates` predict: `rows` of what, how many, mean and worst; the `worst` of all;
+    `all_pairs`: the number of pairs if not all were examined, else 0. None if no replicate can be made: see
     `Bootstrap`.
     """
     names, evidence = release.domain.modelled.names, release.evidence
@@ -71,7 +72,7 @@ def _evenly(count: int) -> list[int]:
 
 
 def _certified(manifest: Manifest) -> dict[str, Any] | None:
-    """What a certificate says, a row for each error: what, estimate, standard error, low, high."""
+    """The rows of a certificate, one for each error: what, estimate, standard error, low, high."""
     certificate = manifest.certificate
     if certificate is None:
         return None
@@ -98,7 +99,9 @@ def _what(error: CertifiedError) -> str:
 
 
 def how_many(error: CertifiedError) -> str:
-    """What an error is the mean or the worst of; where not all that were asked for, a random sample."""
+    """The number of marginals over which an error is the mean or the worst; and of how many requested ones
+    they are a random sample, if they are.
+    """
     sets = f"{error.sets:,} set{'s' * (error.sets > 1)}"
     return sets if error.sets >= error.asked else f"{sets} (of {error.asked:,}, drawn at random)"
 
@@ -108,8 +111,9 @@ def expected_errors(
 ) -> list[tuple[tuple[int, ...], float]]:
     """(attributes, error) of `marginals`, as positions of attributes.
 
-    An error is the expected L1 distance of shares (0 to 2) between the model's marginal and the table's, as
-    replicates have it: noise, and rows that no model follows, but nothing that the trees leave out.
+    An error is the expected L1 distance of shares (0 to 2) between the model's marginal and the table's,
+    estimated by replicates: it covers the noise and the random variation of rows, but no dependence that the
+    trees leave out.
     """
     summed, count = np.zeros(len(marginals)), len(replicates)
     for b in range(count):

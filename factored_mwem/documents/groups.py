@@ -1,4 +1,6 @@
-"""Groups: the codes of a column as a picture can show them: neighbours put together, rare values as one."""
+"""Groups: the codes of a column as a picture shows them: neighbours merged, and rare values merged into
+one.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.tables.codes.decode import Label, labels_of
 
 MOST_BINS, MOST_VALUES = 32, 20
-"""Bars of a column of bins, and of one of listed values."""
+"""Most bars for a column of bins, and for one of listed values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
     """`labels` of groups of codes, and `of_code: int64[code]`, the group of each. `scaled`: how many of the
-    first groups follow one another as numbers or moments do. `note`: what was put together, in words.
+    first groups follow one another as numbers or moments do. `note`: what was merged, in words.
     """
 
     labels: tuple[str, ...]
@@ -75,7 +77,7 @@ def groups_at(attribute: Attribute, level: np.ndarray) -> Groups | None:
 
 
 def _inside(attribute: Attribute) -> int:
-    """How many codes come before those of texts among numbers, and of null."""
+    """How many codes come before those of special texts and of null."""
     return attribute.size - len(attribute.sentinels) - attribute.nullable
 
 
@@ -98,7 +100,7 @@ def _spans(attribute: Attribute, labels: tuple[Label, ...], of_code: np.ndarray)
 
 
 def _short(attribute: Attribute, label: str) -> str:
-    """A label of ours without digits that say nothing."""
+    """A label of this program without meaningless digits."""
     if attribute.type == "number":
         return rounded(label)
     return label.replace(".000000", "").replace("T00:00:00", "") if attribute.type == "datetime" else label
@@ -115,7 +117,7 @@ def start_of(label: str) -> str:
 
 
 def _frequent(labels: tuple[Label, ...], known: np.ndarray | None) -> tuple[list[str], np.ndarray, str]:
-    """Listed values in their order; where they are many, the most frequent ones, and the others as one."""
+    """Listed values in their order; if there are many, the most frequent ones, with all others as one."""
     size = len(labels)
     if size <= MOST_VALUES:
         return [plain(label) for label in labels], np.arange(size), ""

@@ -1,4 +1,4 @@
-"""Guide: what a user may want to read beyond the README, as Markdown pages inside the package.
+"""Guide: the pages for users beyond the README, as Markdown inside the package.
 
 >>> from factored_mwem.documents.guide import page
 >>> page("ledger").splitlines()[0]
@@ -16,7 +16,7 @@ TOPICS = {
     "domain": "which values may appear: the ways to say so, and how to declare them",
     "draft": "a domain drafted from the data, for you to review: what you must decide",
     "people": "a person has several rows: each weighs one, and rows come out as people",
-    "order": "rows of a person in order: what follows what, and how much time lies between",
+    "order": "rows of a person in order: which value follows which, and how much time lies between",
     "rules": "public rules that relate columns, kept in every released row",
     "learning": "a table without a declared domain: what is learnt, at what cost, and once for many releases",
     "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",
@@ -38,7 +38,7 @@ TOPICS = {
     "python": "Python, data frames, and every option",
     "how-it-works": "from the table to the rows, step by step",
     "accuracy": "measured errors, time and memory, also compared with other programs",
-    "raw": "ten raw files of strangers: learnt domains beside drafted ones, column by column",
+    "raw": "ten raw files as strangers bring them: errors with a learnt domain and with a drafted one",
     "papers": "where the ideas come from, and the MWEM paper's figures again",
 }
 """The pages in reading order, each with a line that says what is in it."""

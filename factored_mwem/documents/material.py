@@ -1,6 +1,6 @@
 """Material: all that a public page is made from: the manifest, the model, the published rows. No private row.
 
-Files may be a stranger's: whatever of them a page follows is checked before.
+Files may come from a stranger: everything in them that a page relies on is checked first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NO_MODEL = (
 NO_ROWS = "The file of rows was not found beside the manifest, so the rows' own shares are not shown."
 
 MOST_ROWS = 2**17
-"""Rows that are counted, the first of a table: a share is then within .3 % of that of all."""
+"""The first rows of a table that are counted; their shares are within .3 % of those of all rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,8 +87,8 @@ def _people_by_rows(attribute: Attribute, ids: pa.ChunkedArray, rows: int) -> np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Material:
-    """`release`: the model with its noisy answers; `rows`: what the published rows hold; None if they are not
-    at hand, and `lacking` says why.
+    """`release`: the model with its noisy answers; `rows`: the counted rows. Each is None if its file is not
+    available; `lacking` says why.
     """
 
     manifest: Manifest
@@ -103,7 +103,9 @@ class Material:
 
 
 def material_of(release: Release, manifest: Manifest | None = None) -> Material:
-    """Of a release in memory, and of the `manifest` that was written with its rows, where they were."""
+    """The material of a release in memory, and of the `manifest` that was written with its rows, if they were
+    written.
+    """
     drawn = release.drawn()
     batches = (drawn.batch(number) for number in range(len(drawn)))
     counted = counted_rows(release.domain, batches, release.manifest.people)
@@ -111,7 +113,7 @@ def material_of(release: Release, manifest: Manifest | None = None) -> Material:
 
 
 def material_at(path: Path, model: Path | None = None) -> Material:
-    """Of a manifest's file, with its rows and its model: the one given, else the one beside it."""
+    """The material of a manifest's file, with its rows and its model: `model`, or else the one beside it."""
     manifest, domain = manifest_at(path)
     release = _model(path, manifest, model)
     rows = rows_beside(path, manifest)
@@ -150,7 +152,9 @@ def manifest_at(path: Path) -> tuple[Manifest, Domain]:
 
 
 def _model(path: Path, manifest: Manifest, named: Path | None) -> Release | None:
-    """The model of the same release; one that lies beside the manifest may be another's, and is passed by."""
+    """The model of the same release; a model beside the manifest that belongs to another release is
+    ignored.
+    """
     if named is not None:
         release = Release.load(named)
         if not _same(release.manifest, manifest):
@@ -182,7 +186,7 @@ def beside(path: Path) -> list[Path]:
 
 
 def _same(one: Manifest, other: Manifest) -> bool:
-    """Whether two manifests state the same release: what is drawn from it may differ."""
+    """Whether two manifests are about the same release; the rows drawn from it may differ."""
     noisy = ("estimated_rows", "components", "attributes", "warnings")  # of two runs with the same settings
     facts = ("created", "guarantee", "ledger", "domain", "measurements", "chain_head", *noisy)
     certified = {each.certificate.model_dump_json() for each in (one, other) if each.certificate is not None}
@@ -190,7 +194,7 @@ def _same(one: Manifest, other: Manifest) -> bool:
 
 
 def rows_beside(path: Path, manifest: Manifest) -> Path | None:
-    """The rows that a manifest names, in its own folder. Raises InputError if they are not those."""
+    """The rows that a manifest names, in its own folder. Raises InputError if their sha256 differs."""
     output = manifest.output
     if output is None:
         return None

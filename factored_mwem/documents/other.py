@@ -1,6 +1,6 @@
-"""Other records than a release's: the page and the card of a graph, a sketch, a statistic, a session or a
-learnt domain: what was promised, what was spent, what it rests on. From the record alone, which may be
-anybody's.
+"""Other records than those of releases: the page and the card of a graph, a sketch, a statistic, a session or
+a learnt domain: what was promised, what was spent, what it rests on. They use the record alone, which may
+come from anybody.
 """
 
 from __future__ import annotations

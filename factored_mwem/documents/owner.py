@@ -1,4 +1,4 @@
-"""Owner: what a catalogue asks and no manifest knows, answered by a person in a small TOML file."""
+"""Owner: the facts for catalogues that no manifest holds, answered by a person in a small TOML file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, read_text
 
 MAX_TEXT = 20_000
-"""Characters of an answer."""
+"""Most characters of an answer."""
 
 
 def _https(text: str) -> str:
@@ -28,55 +28,59 @@ Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, max_
 Url = Annotated[Text, AfterValidator(_https)]
 Names = Annotated[list[Annotated[Text, StringConstraints(min_length=1)]], Field(max_length=1000)]
 Sector = Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance", ""]
-"""Those that the registry of deployments lists."""
+"""The sectors that the registry of deployments lists."""
 OPTIONAL = ("sector", "sensitive", "data_url", "published", "version", "sources")
 
 
-def _asked(question: str, default: Any = "") -> Any:
+def _unanswered(question: str, default: Any = "") -> Any:
     """A question, not yet answered."""
     return Field(default, description=question)
 
 
 class Owner(BaseModel):
-    """The answers. The description of a field is its question. Of those in `OPTIONAL` that stay empty nothing
-    is said.
+    """The answers. The description of a field is its question. Questions in `OPTIONAL` may stay empty, and
+    are then left out of the records.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Text = _asked("Name of the data product, as people will look for it.")
-    description: Text = _asked("What its rows describe, in a sentence or two.")
-    curators: Names = _asked('Who publishes it: ["Office of Statistics"].', [])
-    intended_use: Text = _asked("What it is for; also what it must not be used for.")
-    region: Text = _asked("Which region it describes, or whose laws apply to it.")
-    contact: Text = _asked("Whom to ask about it: an e-mail address, or an https:// address.")
-    license: Text = _asked("Its licence: an SPDX identifier (CC-BY-4.0) or an https:// address.")
-    url: Url = _asked("Its page on the web.")
-    data_collection: Text = _asked("How the private table was collected, when, and of whom.")
-    preparation: Text = _asked(
+    name: Text = _unanswered("Name of the data product, as people will look for it.")
+    description: Text = _unanswered("What its rows describe, in a sentence or two.")
+    curators: Names = _unanswered('Who publishes it: ["Office of Statistics"].', [])
+    intended_use: Text = _unanswered("What it is for; also what it must not be used for.")
+    region: Text = _unanswered("Which region it describes, or whose laws apply to it.")
+    contact: Text = _unanswered("Whom to ask about it: an e-mail address, or an https:// address.")
+    license: Text = _unanswered("Its licence: an SPDX identifier (CC-BY-4.0) or an https:// address.")
+    url: Url = _unanswered("Its page on the web.")
+    data_collection: Text = _unanswered("How the private table was collected, when, and of whom.")
+    preparation: Text = _unanswered(
         "What was done to the private table before fmwem read it, and whether anything (columns, "
         "settings, epsilon) was chosen by looking at it or by trying releases, and how that was paid for."
     )
-    justification: Text = _asked("Why this epsilon, delta and privacy unit, and who decided it.")
-    actors: Text = _asked("Who sees the private table, who sees the release, and what each is trusted with.")
-    releases: Literal["one", "many", ""] = _asked(
+    justification: Text = _unanswered("Why this epsilon, delta and privacy unit, and who decided it.")
+    actors: Text = _unanswered(
+        "Who sees the private table, who sees the release, and what each is trusted with."
+    )
+    releases: Literal["one", "many", ""] = _unanswered(
         'Is it published once ("one"), or again and again ("many")?'
     )
-    releases_details: Text = _asked(
+    releases_details: Text = _unanswered(
         "Whether the same people's data will be used again, and how that is accounted for."
     )
-    source: Literal["static", "dynamic", ""] = _asked(
+    source: Literal["static", "dynamic", ""] = _unanswered(
         'Do new rows come into the private table over time: "static" (no) or "dynamic"?'
     )
-    record_authors: Names = _asked("Who filled in this file; the registry names them.", [])
-    sector: Sector = _asked("Technology, Healthcare, Education, Government, Energy or Finance.")
-    sensitive: Names = _asked('Which sensitive attributes of people it is about: ["health", "income"].', [])
-    data_url: Url = _asked("Where its files can be fetched: the https:// address of their folder.")
-    published: datetime.date | Literal[""] = _asked(
+    record_authors: Names = _unanswered("Who filled in this file; the registry names them.", [])
+    sector: Sector = _unanswered("Technology, Healthcare, Education, Government, Energy or Finance.")
+    sensitive: Names = _unanswered(
+        'Which sensitive attributes of people it is about: ["health", "income"].', []
+    )
+    data_url: Url = _unanswered("Where its files can be fetched: the https:// address of their folder.")
+    published: datetime.date | Literal[""] = _unanswered(
         "Day of publication, as 2026-11-22 without quotes; else the day of the release."
     )
-    version: Text = _asked("Its version, such as 1.0.0.")
-    sources: Text = _asked("Papers or pages about this release.")
+    version: Text = _unanswered("Its version, such as 1.0.0.")
+    sources: Text = _unanswered("Papers or pages about this release.")
 
     @classmethod
     def load(cls, path: Path) -> Owner:
@@ -96,7 +100,7 @@ class Owner(BaseModel):
             if not missing:
                 return owner
             problem = f"not answered yet: {', '.join(missing)}"
-        # past the block, for the validator's own error quotes all that it was given
+        # outside the block: the validator's error quotes its whole input
         raise InputError(f"the owner's file {path}: {problem}")
 
     @property

@@ -1,5 +1,6 @@
-"""Page: a template filled in, and texts and figures as a page shows them. A text may be a stranger's, of any
-length and alphabet: every one is escaped, and the page itself forbids what is not in it.
+"""Page: a template filled in, and texts and figures as a page shows them. A text may come from a stranger, in
+any length and alphabet: every text is escaped, and the page forbids scripts and loading (content security
+policy).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from factored_mwem.pipeline.progress import visible
 
 MOST_CHARACTERS = 60
-"""Of a name or a value on a page."""
+"""Most characters of a name or a value on a page."""
 FRACTION = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 NOTHING = "-"
-"""In the place of a figure that nobody knows."""
+"""Stands for an unknown figure."""
 
 
 def plain(text: object, most: int = MOST_CHARACTERS) -> str:
@@ -37,7 +38,7 @@ def rounded(label: str) -> str:
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """A number with so many digits that count, whole thousands with commas."""
+    """A number to so many significant digits, with commas between thousands."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if value == round(value) and abs(value) < 1e15:
@@ -48,7 +49,7 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, decimals: int = 3) -> str:
-    """A number of a column of numbers, which all have the same decimals."""
+    """A number with a fixed number of decimals, for columns of numbers."""
     if value is None or not math.isfinite(value) or abs(value) > 1e15:
         return NOTHING
     return f"{value:,.{decimals}f}"
@@ -71,7 +72,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def markdown(text: str) -> str:
-    """A sentence with names of anybody's in it, for a page that reads Markdown, HTML and LaTeX in it."""
+    """A sentence that may hold names from anybody, escaped for a page that reads Markdown, HTML and LaTeX."""
     text = html.escape(" ".join(text.split()), quote=False)
     return re.sub(r"[\\`*\[\]$]|(?<!\w)_|_(?!\w)", lambda match: f"&#{ord(match[0])};", text)
 

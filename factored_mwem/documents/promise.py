@@ -1,5 +1,5 @@
-"""Promise: a release's guarantee in the numbers that its three paragraphs need (for the person in the table,
-for who decides, and for who checks), and what it rests on, by the layers of NIST SP 800-226 (March 2025).
+"""Promise: the numbers for the three paragraphs about a release's guarantee (for a person in the table, for
+those who decide, for those who check), and its assumptions by the layers of NIST SP 800-226 (March 2025).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LAYERS = {
 
 
 def promise_of(manifest: Manifest) -> dict[str, Any]:
-    """The promise of a manifest, by its charges; where more tries might have come, by all that they could
-    have spent: which of them is released depends on the table.
+    """The promise of a manifest, from its charges. If there might have been more tries, from all that they
+    could have spent, because which try is released depends on the table.
 
     `guess`: how often a guess of membership, the `question`, is right at most, rounded up, in words;
     `variation`: the bound on the total variation distance behind it; `leaves`: whether neighbours lack a

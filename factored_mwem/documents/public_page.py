@@ -54,10 +54,11 @@ def _rows(material: Material) -> int:
 
 
 def _released(material: Material) -> list[tuple[str, str]]:
-    """Name and value of what was released."""
+    """The facts about what was released: (name, value)."""
     manifest, g = material.manifest, material.manifest.guarantee
     learnt = sum(a.domain == "learnt" for a in manifest.attributes)
-    columns = len(manifest.attributes) - (manifest.people is not None)  # how many rows a person has is none
+    # the number of rows of a person is not a released column
+    columns = len(manifest.attributes) - (manifest.people is not None)
     declared = columns - learnt
     rows = f"{_rows(material):,}"
     domain = f"the values of {declared:,} declared, of {learnt:,} learnt inside the budget"
@@ -83,7 +84,9 @@ def _released(material: Material) -> list[tuple[str, str]]:
 
 
 def _people(manifest: Manifest) -> list[tuple[str, str]]:
-    """Of a release of people: what one is, how many of their rows are used, what is the same in all."""
+    """The facts about people: the unit, how many of their rows are used, which columns are the same in
+    all.
+    """
     people = manifest.people
     if people is None:
         return []

@@ -1,5 +1,5 @@
-"""Published: a release as its manifest states it, checked before anything is filed about it: the manifest may
-be anybody's.
+"""Published: a release as its manifest states it, checked before any record is written: the manifest may come
+from anybody.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 class ColumnSection:
     """A column of the released rows. `type` is a Table Schema's.
 
-    The domain says how the private table was read; this says what was written: a number whose domain has a
-    text among its special values comes back as text.
+    A domain says how the private table was read, this says what was written: for example, numbers with a text
+    among the special values are written as text.
     """
 
     name: str
     type: str
     required: bool
-    """Whether it has no nulls."""
+    """Whether the column has no nulls."""
     minimum: Scalar | None = None
     maximum: Scalar | None = None
     values: tuple[Scalar, ...] | None = None
-    """All that may appear, where it is a list."""
+    """All possible values, if they are listed."""
     title: str | None = None
     description: str | None = None
 
@@ -74,7 +74,7 @@ class ColumnSection:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The constraints of a Table Schema, those that there are."""
+        """The constraints of a Table Schema that apply to the column."""
         constraints: dict[str, Any] = {"required": True} if self.required else {}
         ends = {"minimum": self.minimum, "maximum": self.maximum}
         constraints |= {key: value for key, value in ends.items() if value is not None}
@@ -92,7 +92,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the cards say, all of it from the manifest."""
+    """The facts on the cards, all of them from the manifest."""
 
     manifest: Manifest
     policy: Policy
@@ -101,9 +101,9 @@ class Published:
     files: tuple[PublishedFile, ...]
     output: Output
     rho: float | None
-    """What the charges amount to, rounded up; None if epsilons add up."""
+    """The sum of the charges in rho, rounded up; None if epsilons add up."""
     charged_delta: float
-    """What of delta thresholds took."""
+    """The part of delta that thresholds spent."""
 
     @property
     def suffix(self) -> str:
@@ -126,7 +126,7 @@ class Published:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Published:
-        """Raise InputError if the manifest contradicts itself, or belongs to no file."""
+        """Raises InputError if the manifest contradicts itself, or belongs to no file."""
         doubt = next(doubts(manifest), None)
         cost = cost_of(manifest)
         if doubt is not None or cost is None:
@@ -149,8 +149,8 @@ class Published:
 
 
 def record_from(target: Target) -> Published | Statement:
-    """What is published by a record's file: of a release what can be filed of it, of another kind its record.
-    InputError in one line if there is no sound record.
+    """The published facts in a record's file: for a release those for catalogues, for other kinds the record
+    itself. Raises InputError in one line if there is no sound record.
     """
     try:
         content = _content(target)
@@ -204,7 +204,9 @@ def _domain(manifest: Manifest) -> Domain:
 
 
 def _columns(manifest: Manifest, domain: Domain) -> tuple[ColumnSection, ...]:
-    """Those of the rows: of people the made-up id first, and not how many rows each has."""
+    """The columns of the rows; in a release of people the made-up id comes first, and the number of rows of a
+    person is left out.
+    """
     own = tuple(ColumnSection.of(a) for a in domain if manifest.people is None or a.name != ROWS_OF_PERSON)
     people = manifest.people
     if people is None:
@@ -215,7 +217,7 @@ def _columns(manifest: Manifest, domain: Domain) -> tuple[ColumnSection, ...]:
 
 
 def _check_certificate(certificate: Certificate | None) -> None:
-    """JSON has no word for what is not finite."""
+    """Raises InputError if a number is not finite, which JSON cannot express."""
     if certificate is None:
         return
     numbers = [certificate.share, certificate.confidence]
@@ -254,7 +256,9 @@ def _files(output: Output) -> tuple[PublishedFile, ...]:
 
 
 def _check_name(name: str) -> None:
-    """A manifest names files beside it, and never a way to another folder; packages take no hidden ones."""
+    """Raises InputError for a name that leads to another folder, or is hidden, which packages do not
+    accept.
+    """
     if not name or name[0] in ".~" or re.search(r"[/\\:\x00-\x1f]", name) or len(name) > 255:
         raise InputError("its output is no name of a file beside it, or one that begins with . or ~")
 

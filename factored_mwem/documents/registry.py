@@ -1,8 +1,8 @@
 """Registry: the record of the OpenDP deployments registry, tier 3, as its form had it in July 2026:
 `schemas/deployments-schema.yaml` of opendp/deployments-registry-data.
 
-Its pages read Markdown, HTML and LaTeX in every text: what comes from the manifest is escaped, what the owner
-wrote is the owner's.
+Its pages read Markdown, HTML and LaTeX in every text. So texts from the manifest are escaped; those of the
+owner are not.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def record(release: Published, owner: Owner) -> dict[str, Any]:
 
 
 def slug(release: Published, owner: Owner) -> str:
-    """As the registry makes it: of name, curators and year."""
+    """The slug, as the registry makes it from name, curators and year."""
     words = (owner.name, "-".join(owner.curators), str(published_on(release, owner).year))
     return "_".join(re.sub(r"\W+", "_", word.lower()) for word in words).replace("_", "-")
 

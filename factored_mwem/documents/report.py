@@ -16,7 +16,7 @@ from factored_mwem.tables.outputs.release_files import report_of
 from factored_mwem.tables.outputs.targets import LocalFile, Target, target_of, write_text
 
 PRIVATE_MARK = "NOT-PRIVATE"
-"""In the name of every page that was made with the private table, and of no other."""
+"""The mark in the name of every page that was made with the private table, and of no other page."""
 
 
 def report(
@@ -70,7 +70,7 @@ def report(
 
 
 def _public_place(target: Target, inputs: Sequence[Path], overwrite: bool) -> Target:
-    """The place of a page that anybody may see. Raises InputError if it says otherwise, or is taken."""
+    """The place of a public page. Raises InputError if its name says NOT-PRIVATE, or a file is there."""
     if PRIVATE_MARK in target.name:
         raise InputError(f"{target} says {PRIVATE_MARK}, but this page is public; name it otherwise")
     if target.key in [LocalFile(each).key for each in inputs]:

@@ -1,4 +1,4 @@
-"""Ties: which columns were measured together, and so hang together in the table, and which stand alone."""
+"""Ties: which columns were measured together, so that their dependence is kept, and which stand alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from factored_mwem.documents.page import figure, listed, plain
 from factored_mwem.pipeline.record.manifest import Manifest
 
 NAMED = 40
-"""Columns up to which a picture has room for their names; beyond it has their numbers."""
+"""Most columns whose names fit into a picture; beyond, it shows their numbers."""
 DRAWN = 1_000
 """Columns up to which there is a picture."""
 MOST_SETS = 60
@@ -79,7 +79,7 @@ def _measured(manifest: Manifest, names: Sequence[str]) -> list[tuple[str, ...]]
 
 
 def _at_once(material: Material) -> list[tuple[str, ...]]:
-    """The sets of columns whose residuals were measured: which, the model alone says."""
+    """The sets of columns whose residuals were measured, which only the model file lists."""
     if material.release is None:
         return []
     wide = [a.name for a in material.domain.modelled if a.size > 1]

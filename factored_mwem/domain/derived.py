@@ -39,7 +39,9 @@ def derived_of(rules: Sequence[Rule]) -> Derived:
     while pending:
         ready = [name for name, rule in pending.items() if not set(rule.sources) & set(pending)]
         if not ready:
-            raise InputError(f"the rules derive {next(iter(pending))!r} from itself, by way of others or not")
+            raise InputError(
+                f"the rules derive {next(iter(pending))!r} from itself, directly or through other columns"
+            )
         ordered |= {name: pending.pop(name) for name in ready}
     return ordered
 
@@ -58,10 +60,12 @@ def ties_of(rules: Sequence[Rule], derived: Derived) -> Ties:
     targets = [rule.compute for of in ties.values() for rule in of]
     for name in targets:
         if name in ties or name in derived or targets.count(name) > 1:
-            raise InputError(f"{name!r} is computed from two columns, or another is from it: keep one rule")
+            raise InputError(
+                f"{name!r} is computed twice, or another column is computed from it: keep one of these rules"
+            )
     for name in ties:
         if name in derived:
-            raise InputError(f"{name!r} follows from another column: compute from that")
+            raise InputError(f"{name!r} follows from another column: compute from that one instead")
     for i, rule in enumerate(rules):
         held = {*targets, *ties} if isinstance(rule, Order) else {*targets}
         both = held & set(rule.columns) if isinstance(rule, Order | Implication | Exclusion) else set[str]()
@@ -82,11 +86,14 @@ def check_computed(rule: Computed, attribute: Attribute, source: Attribute) -> N
         return
     function = FUNCTIONS[rule.as_]
     if source.type not in function.of or source.sentinels:
-        raise ValueError(f"{source.name!r} is no column of {' or '.join(function.of)} values alone")
+        raise ValueError(f"{source.name!r} must hold {' or '.join(function.of)} values alone")
     if attribute.type != "integer" or attribute.sentinels:
-        raise ValueError(f"{attribute.name!r} is no column of whole numbers alone, as {rule.as_} is")
+        what = f"{rule.as_} of {source.name!r}"
+        raise ValueError(f"{attribute.name!r} must hold whole numbers alone to be {what}")
     if attribute.nullable != source.nullable:
-        raise ValueError(f"{attribute.name!r} and {source.name!r} are null together, or never")
+        raise ValueError(
+            f"{attribute.name!r} and {source.name!r} are null together: let both have nulls, or neither"
+        )
     values = np.concatenate([applied(rule.as_, source.type, points) for points in points_of(source)])
     if not has_values(attribute, values).any():
         raise ValueError(f"{attribute.name!r} has no value that is {rule.as_} of {source.name!r}")
@@ -96,12 +103,12 @@ def check_sum(rule: Sum, attribute: Attribute, parts: Sequence[Attribute]) -> No
     """Raises ValueError if a column cannot hold the sum of others."""
     for a in (attribute, *parts):
         if a.type not in ("integer", "number") or a.sentinels:
-            raise ValueError(f"{a.name!r} is not a column of numbers alone, as sums are made of")
+            raise ValueError(f"{a.name!r} must hold numbers alone to be in a sum")
     decimals = [math.inf if p.decimals is None else p.decimals for p in parts if p.type == "number"]
     if attribute.decimals is not None and max(decimals, default=0) > attribute.decimals:
-        raise ValueError(f"{attribute.name!r} has fewer decimals than what it sums up")
+        raise ValueError(f"{attribute.name!r} has fewer decimals than a column in its sum")
     if attribute.type == "integer" and any(part.type != "integer" for part in parts):
-        raise ValueError(f"{attribute.name!r} is an integer, but not all that it sums up are")
+        raise ValueError(f"{attribute.name!r} is an integer, but a column in its sum is not")
     ends = [[f(bound[placed(a)]) for f, bound in zip((min, max), intervals(a), strict=True)] for a in parts]
     least, most = (float(sum(float(end[i]) for end in ends)) for i in (0, 1))
     low, high = (bound[placed(attribute)] for bound in intervals(attribute))

@@ -127,15 +127,17 @@ class Domain:
         return math.prod(self.shape)
 
     def clique(self, names: Iterable[str]) -> Clique:
-        """The names in domain order, each once."""
+        """The names in domain order, each once. Raises InputError for an unknown name."""
         return tuple(self.names[i] for i in sorted({self.index(name) for name in names}))
 
     def project(self, names: Iterable[str]) -> Domain:
-        """The domain of some of the attributes, in domain order, and what the rules say of them alone."""
+        """The domain of some of the attributes, in domain order, with the rules about these alone. Raises
+        InputError for an unknown name.
+        """
         return self.rearranged(self.clique(names))
 
     def rearranged(self, names: Sequence[str]) -> Domain:
-        """The same in the order of `names`."""
+        """The same as `project`, in the order of `names`."""
         left = [rule for rule in (rule.among(names) for rule in self.rules) if rule is not None]
         return Domain((self[name] for name in names), draft=self.draft, rules=left, dialect=self.dialect)
 

@@ -298,7 +298,7 @@ def _sorted(names: set[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, ...
     while left := sorted(names - set(ordered)):
         least = [name for name in left if not any(b == name and a in left for a, b in pairs)]
         if not least:
-            raise ValueError(f"{left[0]!r} is in order with itself, by way of others")
+            raise ValueError(f"{left[0]!r} comes before itself by the rules of order, through other columns")
         ordered += least
     return tuple(ordered)
 

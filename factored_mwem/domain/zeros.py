@@ -116,10 +116,10 @@ def _ordered(rule: Order, attributes: Mapping[str, Attribute], index: Mapping[st
     """The pairs of codes of which no value of the first is at most one of the second."""
     first, second = (attributes[name] for name in rule.order)
     if first.name == second.name:
-        raise ValueError(f"{first.name!r} is in order with itself")
+        raise ValueError(f"{first.name!r} is named twice in a rule of order")
     for a in (first, second):
         if a.name not in index:
-            raise ValueError(f"{a.name!r} is computed from others: put those in order")
+            raise ValueError(f"{a.name!r} is computed from other columns: put those in order instead")
         if a.type in ("string", "boolean"):
             raise ValueError(f"{a.name!r} is of type {a.type}, which has no order")
     if first.type != second.type:

@@ -1,6 +1,6 @@
 """Crash points: the named places of a run at which a crash would hurt most.
 
-`reach` does nothing, but in tests, which end the process there.
+`reach` does nothing, except in tests, which end the process there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files appear whole or not at all: a temporary file in the same folder, fsync, rename.
 
-A data file without its matching manifest is not a release: so the manifest comes last, and where a release is
-replaced, the old manifest goes first.
+A data file without its matching manifest is not a release. So the manifest is written last, and when a
+release is replaced, the old manifest is removed first.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class IfExists(Enum):
-    """What happens to a file that is there already; `IfExists(overwrite)` reads the public keyword."""
+    """What to do if a file exists already; `IfExists(overwrite)` reads the public keyword."""
 
     REFUSE = False
     REPLACE = True
     VERIFY = "verify"
-    """It must be what would be written, and stays."""
+    """The existing file must equal what would be written, and is kept."""
 
 
 def check_target(path: Path, exists: IfExists) -> None:
-    """InputError, before anything is spent, where `path` may not be replaced or cannot be written."""
+    """Raises InputError, before anything is spent, if `path` may not be replaced or cannot be written."""
     if os.path.lexists(path) and exists is IfExists.REFUSE:
         raise taken(path)
     check_name(path)
@@ -56,7 +56,7 @@ def check_name(path: Path) -> None:
 
 
 def taken(place: object, more: str = "") -> InputError:
-    """What to raise where something must not be written over; `more`: how it differs."""
+    """The error for a file that exists and must not be replaced; `more`: how it differs."""
     return InputError(f"{place} exists{more}; use --overwrite or another -o")
 
 
@@ -123,7 +123,8 @@ def _temporary(path: Path) -> str:
 def _appear(temporary: str, path: Path, exists: IfExists, before: Callable[[], None]) -> None:
     """Give a file its name.
 
-    Where it may not replace another, a link refuses, also where another process was faster.
+    If it may not replace a file, it is linked rather than renamed: a link fails if the name exists, even if
+    another process created it just now.
     """
     if exists is IfExists.REPLACE:
         before()
@@ -183,16 +184,16 @@ def sweep(path: Path) -> None:
 
 
 MAX_TEXT_BYTES = 2**25
-"""Of a domain or workload file: a million categories take fewer."""
+"""Largest domain or workload file; a million categories take fewer bytes."""
 
 
 def without_example(schema: dict[str, Any]) -> None:
-    """What a JSON Schema says of a class is its docstring, of which the example is for readers of Python."""
+    """The JSON Schema without examples: it quotes docstrings, whose examples are for readers of Python."""
     schema["description"] = schema["description"].split("\n\n>>> ")[0]
 
 
 def complaint(error: ValidationError) -> str:
-    """The first thing that a validation found, and where, in one line whatever its keys are."""
+    """The first error of a validation, and where it is, in one line whatever the keys are."""
     first = error.errors(include_url=False, include_context=False)[0]
     spot = ".".join(str(part) for part in first["loc"])
     spot = spot if spot.isprintable() else repr(spot)
@@ -200,7 +201,9 @@ def complaint(error: ValidationError) -> str:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a small file. InputError if it cannot be read or is too large; ValueError if no text."""
+    """The text of a small file. Raises InputError if it cannot be read or is too large; ValueError if it is
+    not text.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_TEXT_BYTES + 1)

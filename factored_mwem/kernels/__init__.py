@@ -25,11 +25,11 @@ U4x2 = Annotated[np.ndarray, uint32[:, ::1]]
 U8x2 = Annotated[np.ndarray, uint64[:, ::1]]
 
 ENTRIES: list[tuple[Any, tuple[Any, ...]]] = []
-"""The kernels that a release calls from Python, with their argument types: what the first run compiles."""
+"""The kernels that a release calls from Python, with their argument types; the first run compiles them."""
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel, compiled at first use; kept on disk where a folder for that can be written."""
+    """Compile a kernel at first use, and cache it on disk if the cache folder can be written."""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache is writable, as in a container
@@ -44,7 +44,7 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of other kernels, which Python cannot call: without the wrappers for that it compiles in half
+    """A part of other kernels, which Python cannot call: without the wrappers for calls it compiles in half
     the time.
     """
     without: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}

@@ -1,4 +1,6 @@
-"""Kernels that read many copies of a clique tree at once: the same tree, other beliefs in each copy."""
+"""Kernels that read many copies of a clique tree at once: the same tree with different beliefs in each
+copy.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class CliqueMap(NamedTuple):
 
 @part
 def _add_up(cells, head, tail, out):
-    """`marginal_into` of half the precision: that one is compiled for float64 alone."""
+    """`marginal_into` for float32 tables, too: that one is compiled for float64 only."""
     width = len(tail)
     for h in range(len(head)):
         for t in range(width):
@@ -38,26 +40,32 @@ def summed(tables, clique, out):
 
 
 @compiled
-def passed(tables, clique, given, at, row, out):
-    """`summed` and `joined` in one, copy after copy: what is summed stays in the processor's cache."""
+def passed(tables, clique, conditional, at, row, out):
+    """`summed` and `joined` in one loop over the copies, so that the sums stay in the processor's cache."""
     start, head, tail = clique
-    cells, width, reduced = len(head) * len(tail), given.shape[2], np.empty(len(at))
+    cells, width, reduced = len(head) * len(tail), conditional.shape[2], np.empty(len(at))
     for b in range(len(out)):
         reduced[:] = 0.0
         _add_up(tables[b, start : start + cells], head, tail, reduced)
-        other, sink = given[b], out[b]
+        other, sink = conditional[b], out[b]
         for u in range(len(at)):
-            r, s, weight = np.uint64(row[u]), np.uint64(at[u]), reduced[u]  # unsigned: none is from the end
+            r, s, weight = (
+                np.uint64(row[u]),
+                np.uint64(at[u]),
+                reduced[u],
+            )  # unsigned: no check for an index from the end
             for x in range(width):
                 sink[r, x] += weight * other[s, x]
 
 
 @compiled
-def joined(left, given, at, row, out):
-    """Add left[b, u, w] * given[b, at[u], x] to out[b, row[u], w * len(x) + x], for all copies b, u, w, x."""
-    wide, width = left.shape[2], given.shape[2]
+def joined(left, conditional, at, row, out):
+    """Add left[b, u, w] * conditional[b, at[u], x] to out[b, row[u], w * width + x], for all copies b and all
+    u, w and x; `width` is the length of the axis x.
+    """
+    wide, width = left.shape[2], conditional.shape[2]
     for b in range(len(out)):
-        source, other, sink = left[b], given[b], out[b]
+        source, other, sink = left[b], conditional[b], out[b]
         for u in range(len(at)):
             r, s = np.uint64(row[u]), np.uint64(at[u])  # unsigned: no check for an index from the end
             for w in range(wide):

@@ -9,17 +9,21 @@ import numpy as np
 from factored_mwem.kernels import I8, U4, I4x2, I8x2, U4x2, U8x2, entry, part
 
 MAX_COUNT = 2**31 - 1
-"""Counts stop here, at the most that 32 bits hold: one row then moves a count by at most 1, as it must."""
+"""Counts stop here, at the largest number of 32 bits, instead of wrapping around: so one row moves a count by
+at most 1, as the sensitivity requires.
+"""
 MAX_SLICES = 128
-"""Cells of a candidate without any first value, at most, that are counted by bits: a word of 64 rows takes
-about .25 ns for each of them, a row counted by itself .5 to 2 ns.
+"""Candidates with at most so many cells (without those of any first value) are counted by bits: a word of 64
+rows takes about .25 ns for each such cell, while a row counted by itself takes .5 to 2 ns.
 """
 MAX_LOCAL_CELLS = 2**13
-"""Cells of a candidate, at most, that are counted in two tables of their own, for the rows in turn: where
-most rows fall into one cell, adding to it again at once would wait for the last addition to be stored.
+"""Candidates with at most so many cells are counted in two tables, to which rows are added in turn: if most
+rows fall into one cell, an addition would otherwise wait until the last one is stored.
 """
 CHUNK_ROWS = 1024
-"""Rows whose cells are found at a time, by vector instructions: a loop without stores all over the memory."""
+"""Rows whose cells are computed at a time: a loop without scattered stores, which compiles to vector
+instructions.
+"""
 
 
 class Tally(NamedTuple):
@@ -36,10 +40,11 @@ class Tally(NamedTuple):
 def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
     """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which`, row after row.
 
-    The cell over all but a candidate's last column is kept from one candidate to the next, and most often
-    shared.
+    The cell over all but the last column of a candidate is kept for the next candidate, which mostly has the
+    same leading columns.
     """
     members, offsets = tally.members, tally.offsets
+    # 32 bits: no candidate has more than 2^32 cells (backends/counting.py), and 64 would double the memory
     prefix = np.zeros(columns.shape[1], dtype=np.uint32)
     even, odd = np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32), np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, whose last slot counts as -1
@@ -48,7 +53,7 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
         if _changed(shared, members[c], last):
             for r in range(len(prefix)):
                 prefix[r] = 0
-            for j in range(last):
+            for j in range(last):  # columns outside, rows inside: the inner loop reads two arrays in order
                 size, column = np.uint32(sizes[members[c, j]]), columns[members[c, j]]
                 for r in range(len(prefix)):
                     prefix[r] = prefix[r] * size + column[r]
@@ -59,7 +64,7 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
             for cell in range(len(table)):
                 table[cell] += even[cell] + odd[cell]
                 even[cell], odd[cell] = 0, 0
-        else:
+        else:  # so many cells that rows in turn seldom meet in one
             _add(prefix, size, column, table, table)
 
 
@@ -90,7 +95,7 @@ def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
     rows = np.empty((MAX_SLICES, bits.shape[1]), dtype=np.uint64)
     cells = np.zeros(MAX_SLICES, dtype=np.int64)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, see add_rows
-    rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)  # all rows, before any column restricts them
     prefixes = np.int64(1)  # not the literal 1, for which `_expand` would be compiled once more
     for c in which:
         last = _last(members[c])
@@ -110,9 +115,10 @@ def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
 
 @part
 def _expand(rows, cells, prefixes, slices):
-    """What prefixes `rows` and their `cells` become with one more column of these slices; in place, from the
+    """Extend the prefixes `rows` and their `cells` by one more column, of these slices; in place, from the
     end.
     """
+    # from the end, because prefix p grows into slots from p * len(slices) on, which are never before p
     for p in range(prefixes - 1, -1, -1):
         before = cells[p]
         for v in range(len(slices) - 1, -1, -1):
@@ -143,13 +149,13 @@ def complete(sizes: I8, facets: I8x2, tally: Tally, which: I8) -> None:
     """Fill in the cells with a first value somewhere, of candidates whose other cells are counted.
 
     `facets: int64[candidate, slot]` is where the counts of the candidate without that column begin; they must
-    be complete. A cell with the first value of column j is the facet's cell less those with the other values.
-    What is computed too early is overwritten later.
+    be complete. A cell with the first value of column j is the facet's cell less the cells with its other
+    values. Cells computed before their inputs are complete are overwritten later.
     """
     members, counts = tally.members, tally.counts
     for c in which:
         table = counts[tally.offsets[c] : tally.offsets[c + 1]]
-        above, below = 1, len(table)
+        above, below = 1, len(table)  # the table as three axes: columns before j, column j, columns behind it
         for j in range(_last(members[c]) + 1):
             size = sizes[members[c, j]]
             below //= size
@@ -174,7 +180,7 @@ def _last(members):
 
 @part
 def _changed(shared, members, last):
-    """Whether the columns before slot `last` differ from `shared`, which become they."""
+    """Whether the columns before slot `last` differ from `shared`; copies them into `shared`."""
     changed = False
     for j in range(len(shared)):
         member = members[j] if j < last else -1

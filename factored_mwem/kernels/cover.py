@@ -1,5 +1,5 @@
 """Kernels for counting many marginals by way of few wider ones, see backends/cover.py. Only tables of many
-rows call them, so the first run of another compiles them not.
+rows need them, so they are not compiled in a first run on a small table.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.kernels import I8, U4, I4x2, compiled
 
 MAX_CELLS = 2**16
-"""Of a wider marginal: its counts stay in the cache of a core."""
+"""Most cells of a wider marginal, so that its counts stay in the cache of a core."""
 
 
 @compiled
@@ -29,7 +29,7 @@ def cover(sizes: I8, members: I4x2, first: I8, which: I8, wide: I4x2, owner: I8)
         owner[m] = -1
         for j in range(members.shape[1]):
             orders[m] += members[m, j] >= 0
-    gain = np.zeros(len(sizes), dtype=np.int64)
+    gain = np.zeros(len(sizes), dtype=np.int64)  # marginals that lack nothing but this column
     inside = np.zeros(len(sizes), dtype=np.bool_)
     count = 0
     for start in range(len(members)):
@@ -41,7 +41,7 @@ def cover(sizes: I8, members: I4x2, first: I8, which: I8, wide: I4x2, owner: I8)
         cells, width, slot = 1, 0, 0
         while width < wide.shape[1]:
             column = -1
-            if slot < orders[start]:
+            if slot < orders[start]:  # first the columns of the marginal itself
                 column = members[start, slot]
                 slot += 1
             else:

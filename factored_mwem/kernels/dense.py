@@ -17,10 +17,10 @@ from factored_mwem.kernels import F8, I8, I8x2, compiled, entry, part
 HEAD, HEADS, TAIL, TAILS, START, CELLS = range(6)
 """Columns of `Measured.layout`: a map's head and tail in `maps`, and a measurement's cells in `noisy`."""
 CONSTANT, CONTIGUOUS, SCATTERED = 0, 1, 2
-"""What a map does along its tail; the first two make vector loops."""
+"""How a map moves along its tail; the first two cases have loops that compile to vector instructions."""
 FLOOR = 1e-300
-"""No weight falls below this share: zero would be for ever. So those that are zero from the start stay it, as
-rules want it.
+"""No positive weight falls below this share, because a weight of zero could never grow again. Weights that
+are zero from the start (ruled out by rules) stay zero.
 """
 
 
@@ -37,7 +37,9 @@ class Measured(NamedTuple):
 
 @part
 def pattern(tail):
-    """CONSTANT where a tail never moves the marginal's cell, CONTIGUOUS where it moves it one by one."""
+    """CONSTANT if the tail never changes the marginal's cell, CONTIGUOUS if each step moves on by one
+    cell.
+    """
     constant, contiguous = True, True
     for t in range(len(tail)):
         constant = constant and tail[t] == 0
@@ -80,7 +82,7 @@ def multiply_by(weights, head, tail, ratio):
         sink = weights[row : row + width]
         if kind == CONSTANT:
             factor = ratio[base]
-            for t in range(width):
+            for t in range(width):  # the min keeps a zero a zero, and every other weight at FLOOR or more
                 sink[t] = max(sink[t] * factor, min(sink[t], FLOOR))
         elif kind == CONTIGUOUS:
             source = ratio[base : base + width]

@@ -1,7 +1,7 @@
-"""The kernel that draws rows: a cell of a clique for each row, given what the row has already.
+"""The kernel that draws rows: a cell of a clique for each row, given the codes that the row has already.
 
-A counting sort by what is given, and a walk along the running sums of each group's cells: no sorting of rows,
-no search for a cell.
+A counting sort of the rows by group, and one walk along the running sums of each group's cells, so that no
+rows are compared and no cell is searched for.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Conditional(NamedTuple):
 
 
 @entry
-def deal(table: Conditional, given: I8, begin: F8, luck: F8, hand: I8, dealt: I8) -> None:
-    """Put a cell of its group, `given: int64[row]`, for each row into `dealt: int64[row]`.
+def deal(table: Conditional, group: I8, begin: F8, luck: F8, hand: I8, dealt: I8) -> None:
+    """Put a cell of its group, `group: int64[row]`, for each row into `dealt: int64[row]`.
 
-    Systematic sampling in each group: of its n rows a cell of conditional share p gets floor or ceil of
-    p * n, by a comb that starts at `begin: float64[group]`, in [0, 1). Which row gets which is a shuffle of
-    each group (Fisher and Yates, from the inside out) by `luck: float64[row]`, in [0, 1): else the codes of
+    Systematic sampling in each group: of its n rows a cell of conditional share p gets floor or ceil of p *
+    n, by a comb that starts at `begin: float64[group]`, in [0, 1). Which row gets which is a shuffle of each
+    group (Fisher and Yates, from the inside out) by `luck: float64[row]`, in [0, 1): without it the codes of
     two cliques below one parent would rise together. `hand: int64[row]` is scratch.
     """
     groups, last = len(table.first) - 1, len(table.cells) - 1
     following = np.zeros(groups + 1, dtype=np.int64)
-    for r in range(len(given)):
-        following[given[r] + 1] += 1
+    for r in range(len(group)):
+        following[group[r] + 1] += 1
     for g in range(groups):
         following[g + 1] += following[g]
     for g in range(groups):
@@ -45,7 +45,7 @@ def deal(table: Conditional, given: I8, begin: F8, luck: F8, hand: I8, dealt: I8
         if rows == 0:
             continue
         low, high = table.ends[table.first[g]], table.ends[table.first[g + 1]]
-        # one that has rows by a rounding alone may have no cell: any other stands in
+        # a group that got rows by rounding alone may have no cell: any other stands in
         at, end = min(table.first[g], last), min(table.first[g + 1] - 1, last)
         for k in range(rows):
             comb = low + (k + begin[g]) / rows * (high - low)
@@ -54,7 +54,7 @@ def deal(table: Conditional, given: I8, begin: F8, luck: F8, hand: I8, dealt: I8
             j = min(int(luck[start + k] * (k + 1)), k)
             hand[start + k] = hand[start + j]
             hand[start + j] = table.cells[at]
-    for r in range(len(given)):
-        g = given[r]
+    for r in range(len(group)):
+        g = group[r]
         dealt[r] = hand[following[g]]
         following[g] += 1

@@ -12,19 +12,19 @@ from factored_mwem.kernels import F8, I8, F8x2, I8x2, entry, part
 
 TABLE, FREE, COUNT, PARENT, SEPARATOR, UP, DOWN, ACTIVE, ORDER, FIRST = range(10)
 """Columns of `EvidenceTree.cliques`: where its cells begin; where its free cells begin, and how many there
-are; its parent; where its separator begins; its map to that, and its parent's; whether something is given in
-its subtree; where its cells of weight begin in `order`, and the ends of its groups in `first`.
+are; its parent; where its separator begins; its map to that, and its parent's; whether its subtree holds
+evidence; where its cells of weight begin in `order`, and the ends of its groups in `first`.
 """
 
 
 class EvidenceTree(NamedTuple):
-    """A tree, as far as attributes that are given leave it free; children come after their parent.
+    """A tree with the cells that the evidence leaves possible; children come after their parent.
 
     `free: int64`: cells of each clique whose given axes are at code 0. `maps`: cells of a clique to those of
     a separator. `tables`: beliefs of all cliques; `inverse`: 1 over those of all separators, 0 where they are
     0. `order`, `ends`, `first`: the cells of each clique by the cell of its separator, see `Conditional`; the
     running sums of a clique begin one place further than its cells do for each clique before it, and so do
-    the ends of its groups. `children`: those of each clique in whose subtree something is given.
+    the ends of its groups. `children`: the children of each clique whose subtree holds evidence.
     """
 
     cliques: I8x2
@@ -66,12 +66,12 @@ def draw_given(
     luck: F8x2,
     cells: I8x2,
 ) -> int:
-    """Put a cell of each clique, int64[row, clique], into `cells`; -1 in the root where what is given has
-    weight 0. How many such rows there are.
+    """Put a cell of each clique, int64[row, clique], into `cells`; -1 in the root if the evidence of the row
+    has weight 0. Returns how many such rows there are.
 
-    `base: int64[row, clique]`: the cell of the codes given, all else at code 0. Where `soft_clique` is no -1,
-    a cell of that clique weighs `soft: float64[row, code]` times as much, by `soft_map: int64[its cell]`.
-    `luck: float64[row, clique]`, in [0, 1).
+    `base: int64[row, clique]`: the cell of the codes in evidence, with all other codes 0. Where `soft_clique`
+    is no -1, a cell of that clique weighs `soft: float64[row, code]` times as much, by `soft_map: int64[its
+    cell]`. `luck: float64[row, clique]`, in [0, 1).
     """
     many, failed = len(tree.cliques), 0
     work, message = np.zeros(len(tree.free)), np.zeros(len(tree.inverse))
@@ -82,7 +82,7 @@ def draw_given(
             if not q[ACTIVE]:
                 continue
             whole = 0.0
-            if k:
+            if k:  # only the cells that this row adds to: all messages are far longer
                 for j in range(q[FREE], q[FREE] + q[COUNT]):
                     message[q[SEPARATOR] + tree.maps[q[UP] + base[r, k] + tree.free[j]]] = 0.0
             for j in range(q[FREE], q[FREE] + q[COUNT]):
@@ -109,7 +109,7 @@ def draw_given(
                 cells[r, k] = _of_group(tree, k, s, luck[r, k])
                 continue
             goal = luck[r, k] * (message[q[SEPARATOR] + s] if k else whole)
-            last = -1
+            last = -1  # the last possible cell, should rounding leave some of the goal
             for j in range(q[FREE], q[FREE] + q[COUNT]):
                 c = base[r, k] + tree.free[j]
                 if work[j] > 0.0 and (k == 0 or tree.maps[q[UP] + c] == s):

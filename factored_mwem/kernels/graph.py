@@ -11,11 +11,13 @@ import numpy as np
 from factored_mwem.kernels import B1, F8, I8, I8x2, U8x2, entry, part
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
-"""What the next variable to eliminate has least of: cells of its clique, new edges, cells these make."""
+"""Rules for the next variable to eliminate, which is the one with the fewest: cells of its clique, new edges,
+or cells that the new edges make.
+"""
 
 
 class Graph(NamedTuple):
-    """What is measured so far: each variable's neighbours, whether it is used, the variables of each
+    """The graph of measurements so far: each variable's neighbours, whether it is used, the variables of each
     component, and the component of each attribute.
     """
 
@@ -26,7 +28,7 @@ class Graph(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """Of each variable its attribute, the next coarser and finer variable (-1: none), and log2 of its
+    """For each variable its attribute, the next coarser and finer variable (-1: none), and log2 of its
     codes.
     """
 
@@ -93,7 +95,7 @@ def eliminate(neighbours, alive, variables, rule, cliques):
     clique = np.empty(words, dtype=np.uint64)
     count = members_of(alive, list_)
     score, logs_of = np.empty(64 * words), np.empty(64 * words)
-    stale = np.ones(64 * words, dtype=np.uint8)
+    stale = np.ones(64 * words, dtype=np.uint8)  # scores that the last eliminations may have changed
     total = 0.0
     for step in range(count):
         best, least = np.int64(-1), np.inf  # not the literal: `_closed` would be compiled for it, too
@@ -110,7 +112,7 @@ def eliminate(neighbours, alive, variables, rule, cliques):
             if score[v] < least:
                 best, least = v, score[v]
         _closed(neighbours, alive, best, clique)
-        inside = False
+        inside = False  # in an earlier clique: then it is not maximal, and adds no cells
         for earlier in range(step):
             inside = True
             for w in range(words):

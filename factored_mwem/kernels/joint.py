@@ -84,9 +84,9 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
                     out[base + codes[u]] += weight
                 else:
                     sink = out[base : base + columns]
-                    given = conditionals[next_ + codes[u] * columns : next_ + (codes[u] + 1) * columns]
+                    conditional = conditionals[next_ + codes[u] * columns : next_ + (codes[u] + 1) * columns]
                     for x in range(columns):
-                        sink[x] += weight * given[x]
+                        sink[x] += weight * conditional[x]
         for s in range(length):
             mass = beliefs.separators[way[SEPARATOR] + s]
             share = 1.0 / mass if mass > 0.0 else 0.0  # where rules leave nothing, nothing is added up
@@ -127,8 +127,8 @@ def joint_marginals(
     `starts[view]` on in `out`, in shares; `cells` are those of all cliques.
 
     `meeting_cliques: int64[view]` names a clique from which the view's variables lie in different directions
-    (or inside); views without one (-1) are left out. What a view has in common with the one before it is not
-    worked out again: `order` should bring like to like.
+    (or inside); views without one (-1) are left out. Tables that a view shares with the one before it are not
+    computed again, so `order` should put similar views next to each other.
     """
     width = views.shape[1]
     most = 1
@@ -203,8 +203,8 @@ def _mark_all(reader, k, view, slots, needed):
 
 @part
 def _alike(view, slots, known, needed, before):
-    """How many tables of the view before this one are this one's too: those that need the same axes, after
-    the same variables.
+    """How many tables of the previous view can be used again: those that need the same axes, after the same
+    variables.
     """
     same = 0
     for j in range(len(slots)):
@@ -222,9 +222,9 @@ def _alike(view, slots, known, needed, before):
 
 @part
 def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
-    """One marginal, from clique k, with axes in the reverse order of `slots`: the last of the tables, which
-    begin at `begins` of `scratch`. The first `same` of them are there already. Returns `scratch`, or a longer
-    one.
+    """Compute one marginal, from clique k, with axes in the reverse order of `slots`: it is the last of the
+    tables, which begin at `begins` in `scratch`. The first `same` tables exist already. Returns `scratch`, or
+    a longer copy.
     """
     axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
     steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes
@@ -241,9 +241,9 @@ def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
         if j + 1 < same:
             continue
         at = add_steps(axes, needed[j, :count], steps[step_of[w] : step_of[w] + codes])
-        given = reader.conditionals[:0]
+        conditional = reader.conditionals[:0]
         if given_of[w] >= 0:
-            given = reader.conditionals[given_of[w] :]
+            conditional = reader.conditionals[given_of[w] :]
             for u in range(len(at)):
                 at[u] *= reader.stride_of[k, w]
         length = cells_over(axes, needed[j + 1, :count]) * columns
@@ -253,7 +253,7 @@ def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
             scratch[begins[j] : begins[j + 1]],
             at,
             add_steps(axes, needed[j, :count], steps_onto(axes, needed[j + 1, :count])),
-            given,
+            conditional,
             sizes[w],
             scratch[begins[j + 1] : begins[j + 2]],
         )
@@ -289,23 +289,23 @@ def _reduce(cells, clique, axes, steps, out):
 
 
 @part
-def _contract(table, at, next_, given, size, fresh):
+def _contract(table, at, next_, conditional, size, fresh):
     """Bring one more variable in, as the first of the columns' axes: row u of `table` is added to row
-    `next_[u]` of `fresh`, times the variable's probabilities from `given[at[u]]` on.
+    `next_[u]` of `fresh`, times the variable's probabilities from `conditional[at[u]]` on.
 
-    Where the clique fixes the variable, `given` is empty and `at[u]` its code. Slices keep the inner loops
-    free of index checks.
+    Where the clique fixes the variable, `conditional` is empty and `at[u]` its code. Slices keep the inner
+    loops free of index checks.
     """
     columns = len(table) // len(at)
     for u in range(len(at)):
         base = next_[u] * size * columns
         source = table[u * columns : (u + 1) * columns]
-        if not len(given):
+        if not len(conditional):
             sink = fresh[base + at[u] * columns : base + (at[u] + 1) * columns]
             for x in range(columns):
                 sink[x] += source[x]
             continue
-        row = given[at[u] : at[u] + size]
+        row = conditional[at[u] : at[u] + size]
         if columns == 1:
             sink = fresh[base : base + size]
             weight = source[0]

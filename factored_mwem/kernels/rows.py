@@ -1,4 +1,4 @@
-"""Kernels that refine rows: which values of a column stand in over-full cells, and what suits each better.
+"""Kernels that refine rows: which values of a column are in over-full cells, and which values are better.
 
 A pass looks at one column. Its tables lie one after the other in `residual: float32[cells]`, target less
 count in records, the column's own axis last: all values that a row could take are neighbours in memory.
@@ -24,10 +24,11 @@ SLACK = np.float32(1e-5)
 
 @entry
 def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cost: F4) -> None:
-    """Take the rows' counts off `residual`, and tell by what each row without its value would change the
-    tables' L1, into `cost: float32[row]`.
+    """Subtract the rows' counts from `residual`, and write into `cost: float32[row]` by how much the tables'
+    L1 would change if the row were removed from its cells.
 
-    `cells: int64[row]` is scratch. Table after table, so that each stays in the cache for all rows.
+    `cells: int64[row]` is scratch. The outer loop is over tables, so that each table stays in the cache for
+    all rows.
     """
     one = np.float32(1)
     for r in range(len(cost)):
@@ -42,7 +43,7 @@ def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cos
                 cells[r] += view[r] * stride
         for r in range(len(cells)):
             residual[np.uint64(cells[r])] -= one  # unsigned: no check for an index from the end
-        for r in range(len(cells)):
+        for r in range(len(cells)):  # a loop of its own: costs need the residual after all rows are counted
             x = residual[np.uint64(cells[r])]
             cost[r] += max(min(one + x + x, one), -one)
 
@@ -58,10 +59,10 @@ class Tables(NamedTuple):
 def improve(views: I4x2, column: I4x2, tables: Tables, barred: Tables, groups: I4x2, picks: I8x2) -> int:
     """Give each row of `picks[0]` in turn the value that lowers the tables' L1 most; how many changed.
 
-    No row moves into a cell of `barred` that is infinite, as rules rule it out; the others there are 0.
+    No row moves into a cell whose `barred` is infinite, because rules forbid it; elsewhere `barred` is 0.
     `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row
-    `picks[1]` has: of values that no table tells apart the first one met is taken. Loops over all tables are
-    apart so that their reads of memory overlap.
+    `picks[1]` has; among values that no table distinguishes the first one is taken. Each loop over all tables
+    does one thing, so that its memory reads overlap.
     """
     one, zero = np.float32(1), np.float32(0)
     layout, residual = tables
@@ -91,6 +92,7 @@ def improve(views: I4x2, column: I4x2, tables: Tables, barred: Tables, groups: I
                 change[level, code] = zero
         for t in range(len(layout)):
             x = residual[np.uint64(cells[t] + column[layout[t, 1], row])]
+            # a record less in the row's own cell; below, one more in each cell that it could move to
             leave[layout[t, 1]] += max(min(one + x + x, one), -one)
         for t in range(len(layout)):
             at, gain = np.uint64(cells[t]), change[layout[t, 1]]

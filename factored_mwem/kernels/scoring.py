@@ -11,7 +11,7 @@ from factored_mwem.kernels import F8, I4, I8, I8x2, entry, part
 
 
 class Answers(NamedTuple):
-    """How a model hands in its answers to the bases in `which`, to be scored: products over its components.
+    """A model's answers to the bases in `which`, to be scored: products over its components.
 
     Attribute slot j of the base in row c (of `which` and of all two-dimensional arrays) reads the table that
     begins at `starts[c, slots[c, j]]` of `parts` (shares), with stride `strides[c, j]`; `total`: records.
@@ -62,7 +62,7 @@ def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarse
     largest = 1
     for base in which:
         largest = max(largest, offsets[base + 1] - offsets[base])
-    gap = np.empty(largest, dtype=np.int64)
+    gap = np.empty(largest, dtype=np.int64)  # kept, for the coarser candidates are sums of its cells
     summed = np.empty(largest, dtype=np.int64)
     for c in range(len(which)):
         last = width - 1
@@ -82,6 +82,7 @@ def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarse
                 place[slots[c, j]] += digits[j] * strides[c, j]
             outer = total
             for j in range(last):
+                # each component once, by its first slot; the inner loop has that of the last attribute
                 if slots[c, j] == j and j != inner:
                     outer *= parts[place[j]]
             at_part = place[inner]
@@ -89,13 +90,13 @@ def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarse
                 answer = outer * parts[at_part + t * stride]
                 if not answer > 0.0:  # a model that is no number must not reach the conversion either
                     answer = 0.0
-                elif answer > total:
+                elif answer > total:  # no cell holds more than all records; nor can the integer overflow
                     answer = total
                 count_ = np.int64(counts.cells[cell + at])
                 gap[at] = np.int64(math.floor(answer + 0.5)) - count_ * np.int64(grid)
                 distance += abs(gap[at])
                 at += 1
-            j = last - 1
+            j = last - 1  # the next row of the table: count up, the last digit fastest
             while j >= 0:
                 digits[j] += 1
                 if digits[j] < sizes[c, j]:

@@ -15,7 +15,8 @@ def widest_gap(left: I8, right: I8, group: int, beta: float) -> float:
 
     `left` descends and `right` ascends, so that the best j for an i never rises with i: where i is larger,
     left[i] is smaller, and a further step to the right gains less in proportion. Divide and conquer over i:
-    O(n log n). What is closer together than `group` is dominated by what is just as far.
+    O(n log n). Pairs closer together than `group` need no look: a pair just `group` apart has at least their
+    gap.
     """
     best, least = 0.0, max(0, group - (len(right) - 1))
     rows, last = len(left), len(right) - 1
@@ -28,12 +29,12 @@ def widest_gap(left: I8, right: I8, group: int, beta: float) -> float:
         depth -= 1
         low, high, first, final = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
         i = (low + high) // 2
-        at, found = -1, -1.0
+        at, widest = -1, -1.0
         for j in range(max(first, group - i), final + 1):
             value = (right[j] - left[i]) * math.exp(-beta * (i + j - group) / group)
-            if value > found:
-                found, at = value, j
-        best = max(best, found)
+            if value > widest:
+                widest, at = value, j
+        best = max(best, widest)
         if at < 0:
             at = final
         if low < i:
@@ -52,7 +53,7 @@ def smallest_cut(edges: I8x2, used: int, more: int, source: int, sink: int, vert
     """
     total = used + (1 if more >= used else 0)
     flow = np.zeros(total, dtype=np.int64)  # +1 along the edge as written, -1 against it
-    found = 0
+    paths = 0
     while True:
         reached = np.full(vertices, -2, dtype=np.int64)
         reached[source] = -1
@@ -67,8 +68,8 @@ def smallest_cut(edges: I8x2, used: int, more: int, source: int, sink: int, vert
                 elif reached[b] != -2 and reached[a] == -2 and flow[e] > -1:
                     reached[a], grown = e, True
         if reached[sink] == -2:
-            return found
-        found += 1
+            return paths
+        paths += 1
         at = sink
         while at != source:
             e = reached[at]

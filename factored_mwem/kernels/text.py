@@ -1,4 +1,6 @@
-"""Kernel that finds the records of delimited text, and those that a fast reader would not read as we do."""
+"""Kernel that finds the records of delimited text, and marks those that a fast reader would read differently
+from this program.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import NamedTuple
 from factored_mwem.kernels import U1, I8x2, entry
 
 RAGGED, OPEN, RETURN, FEED, TAIL, LONG, WIDE = 1, 2, 4, 8, 16, 32, 64
-"""What a record may have: another number of fields than the header; a quote still open where its line ends; a
+"""Properties of a record: another number of fields than the header; a quote still open where its line ends; a
 carriage return that ends no line; a line feed that ends none, in a file whose lines end in both; text behind
 a closing quote; more bytes than a record may have; bytes beyond ASCII.
 """
@@ -41,7 +43,7 @@ def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
     """
     delimiter, columns, longest, multiline, both, wide = form
     quote, feed, back = 34, 10, 13
-    records = found = begin = what = 0
+    records = many_odd = begin = what = 0
     fields, state = 1, START
     i, n = 0, len(data)
     while i < n:
@@ -72,8 +74,13 @@ def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
                         what |= WIDE
                         break
                 if what:
-                    odd[found, 0], odd[found, 1], odd[found, 2], odd[found, 3] = begin, i + 1, records, what
-                    found += 1
+                    odd[many_odd, 0], odd[many_odd, 1], odd[many_odd, 2], odd[many_odd, 3] = (
+                        begin,
+                        i + 1,
+                        records,
+                        what,
+                    )
+                    many_odd += 1
                 records += 1
             begin, fields, state, what = i + 1, 1, START, 0
         elif c == delimiter:
@@ -92,4 +99,4 @@ def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
                 what |= TAIL
             state = PLAIN
         i += 1
-    return records, found, begin
+    return records, many_odd, begin

@@ -25,14 +25,14 @@ CLIQUE, VIEW_HEAD, VIEW_TAIL, VIEW_START, VIEW_CELLS = range(5)
 measured ones.
 """
 ROOT = np.int64(0)
-"""The first clique; not a literal, for which `_table` would be compiled once more."""
+"""The first clique. A numpy integer, because a literal would make numba compile `_table` a second time."""
 MAX_STEP, MAX_MOVE = 30.0, 300.0
 """No parameter moves further than the first in one step, and those of all tables together no further than the
 second: exp stays far from overflow, even where a step is taken back and another made at once.
 """
 MEMORY, FEWEST = 8, 20
-"""Steps that a descent remembers, and the fewest it makes before it may be settled. With 8, 200 to 300 steps
-came as low as 3,000 with Nesterov momentum; 14 brought little more, 5 less.
+"""Steps that a descent remembers, and the fewest steps before it may stop. With 8, some 200 to 300 steps
+reached as low a loss as 3,000 with Nesterov momentum; 14 gained little more, 5 less.
 """
 
 
@@ -60,8 +60,8 @@ class Targets(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """The first step's length, the most steps, and the fall of the loss in the second half of all steps below
-    which to stop.
+    """The length of the first step, the most steps, and the fall of the loss in the second half of the steps
+    below which to stop.
     """
 
     step: float
@@ -89,7 +89,7 @@ def calibrate(beliefs, tree):
         if i == edges:
             _normalise(_table(beliefs.cliques, tree, ROOT, ROOT, ROOT)[0])
         else:  # one call for both passes: a second one would be compiled in once more
-            up = i < edges
+            up = i < edges  # up, edges are taken backwards, children before their parents; down, forwards
             _send(beliefs, tree, tree.edges[edges - 1 - i if up else i - edges - 1], up)
 
 
@@ -115,7 +115,7 @@ def _send(beliefs, tree, edge, up):
     marginal_into(table, head, tail, fresh)
     for s in range(len(fresh)):
         if old[s] > 0.0:  # else rules leave it nothing on either side, and a ratio of 0 changes nothing
-            mass = max(fresh[s], FLOOR)
+            mass = max(fresh[s], FLOOR)  # rounding must not make it 0, which could never grow again
             fresh[s] = mass / old[s]
             old[s] = mass
     table, head, tail = _table(beliefs.cliques, tree, receiver[0], receiver[1], receiver[2])
@@ -144,17 +144,17 @@ def tilt(beliefs, tree, moves):
 
 
 @part
-def gaps(cells, tree, targets, found):
-    """How far each measured cell's answer is from its target, in standard deviations, into `found`; returns
-    the loss, half the sum of their squares.
+def gaps(cells, tree, targets, residuals):
+    """Write how far each measured cell's answer is from its target, in standard deviations, into `residuals`.
+    Returns the loss, half the sum of their squares.
     """
     loss = 0.0
-    for c in range(len(found)):
-        found[c] = 0.0
+    for c in range(len(residuals)):
+        residuals[c] = 0.0
     for m in range(len(tree.tables)):
         row, precision = tree.tables[m], math.sqrt(targets.weights[m])
         at = row[VIEW_START]
-        answer = found[at : at + row[VIEW_CELLS]]
+        answer = residuals[at : at + row[VIEW_CELLS]]
         table, head, tail = _table(cells, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
         marginal_into(table, head, tail, answer)
         for c in range(len(answer)):
@@ -170,11 +170,11 @@ def descend(
     """Fit calibrated beliefs to noisy marginals by mirror descent that remembers its last steps; in place.
     Returns (iterations, step, loss): the loss is the sum of weight (answer - target)^2 / 2.
 
-    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. Answers follow
-    small moves of them all but linearly, so each step goes first to where the moves of the last ones, as
-    they changed the answers, make the loss least, and from there down the mirror descent's direction
-    (Anderson 1965; for a quadratic loss, conjugate residuals). A step that raises the loss is taken back, but
-    what it changed is remembered too.
+    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. For small moves
+    the answers change almost linearly. So each step first goes to the point where a combination of the last
+    moves, by the changes that they made in the answers, gives the least loss, and from there one step of
+    mirror descent (Anderson 1965; for a quadratic loss, conjugate residuals). A step that raises the loss is
+    taken back, but the change that it made is remembered, too.
     """
     cells = len(theta)
     gap, fresh, move, failed = np.empty(cells), np.empty(cells), np.empty(cells), np.zeros(cells)
@@ -189,19 +189,19 @@ def descend(
         higher = gaps(beliefs.cliques, tree, targets, fresh)
         _remember(move, gap, fresh, moves, changes, known % MEMORY)
         known += 1
-        if higher <= loss:  # a step that nothing remembered led alone says most about its length
+        if higher <= loss:  # without remembered moves the outcome shows best whether the length is right
             loss, gap, fresh, fails, step = higher, fresh, gap, 0, step * (1.05 if known > 1 else 2.0)
             failed[:] = 0.0
         else:
             fails, step = fails + 1, step / (1.2 if known > 1 else 2.0)
             failed[:] = move
-            if fails > 1:  # what is remembered does not hold this far
+            if fails > 1:  # twice in a row: the remembered moves do not describe the loss here, so start anew
                 known = 0
                 moves[:] = 0.0
                 changes[:] = 0.0
         falls[done] = loss
         done += 1
-        # a loss that falls like a power of the steps has left about what their second half brought
+        # if the loss falls like a power of the steps, as much is left to gain as their second half gained
         settled = fails == 0 and done >= FEWEST and falls[done // 2 - 1] - loss < pace.enough
     if fails > 0:
         move[:] = 0.0
@@ -213,7 +213,7 @@ def descend(
 def _go(beliefs, tree, theta, move, failed):
     """Take back the step that failed, and take the next, at once."""
     for c in range(len(theta)):
-        failed[c] = move[c] - failed[c]
+        failed[c] = move[c] - failed[c]  # one shift does both
         theta[c] += failed[c]
     shift(beliefs.cliques, tree, failed)
     calibrate(beliefs, tree)
@@ -221,7 +221,9 @@ def _go(beliefs, tree, theta, move, failed):
 
 @part
 def _propose(move, gap, moves, changes, tables, weights, step):
-    """To where the remembered moves make the loss least, and from there one step of mirror descent."""
+    """Propose a move: to the point where the remembered moves make the loss least, then one step of mirror
+    descent.
+    """
     rest = gap.copy()
     move[:] = 0.0
     _take_out(rest, move, moves, changes)
@@ -233,8 +235,8 @@ def _propose(move, gap, moves, changes, tables, weights, step):
 
 @part
 def _take_out(gaps, move, moves, changes):
-    """Take out of `gaps` what the remembered changes make of them, and of `move` the moves that do so."""
-    for k in range(len(moves)):
+    """Project `gaps` off the remembered changes, and subtract the corresponding moves from `move`."""
+    for k in range(len(moves)):  # one after the other on what is left: modified Gram-Schmidt, which is stable
         along = 0.0
         for c in range(len(gaps)):
             along += changes[k, c] * gaps[c]
@@ -255,6 +257,7 @@ def _remember(move, gap, fresh, moves, changes, at):
     _take_out(own, moves[at], moves, changes)
     for c in range(len(own)):
         after += own[c] * own[c]
+    # a change that the others explain already is dropped: what is left of it is rounding
     scale = 1.0 / math.sqrt(after) if after > 1e-12 * before else 0.0
     for c in range(len(own)):
         changes[at, c] = own[c] * scale
@@ -277,8 +280,8 @@ def _limit(move, tables, most):
 def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
     """Calibrated beliefs of the log-linear model with parameters `theta`, made in log space; in place.
 
-    Cells of which a parameter is -inf get the weight 0, and so do those that they alone are compatible with;
-    all of them, where nothing is left.
+    Cells with a parameter of -inf get the weight 0, and so do cells that are compatible only with such cells;
+    if nothing is left, all cells do.
     """
     logs, edges = beliefs.cliques, tree.edges
     for c in range(len(logs)):

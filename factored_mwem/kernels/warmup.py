@@ -23,7 +23,7 @@ HELPER = (
     "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem.kernels import warmup; "
     "warmup.compile_all(warmup.HALVES[1])"
 )
-"""What the other process runs: isolated from the folder it starts in, with the modules that we have."""
+"""The program of the other process: isolated from the folder it starts in, with our module path."""
 
 
 def is_cold() -> bool:

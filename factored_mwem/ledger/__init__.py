@@ -1,1 +1,1 @@
-"""What is kept across releases: the ledger file, the journal of a run, and how a run goes on."""
+"""What is kept across releases: the ledger, the journal of a run, and how a run is resumed."""

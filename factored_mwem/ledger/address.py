@@ -1,4 +1,6 @@
-"""Address: where a ledger is: a file's path, or the URI of a database, which shows without its password."""
+"""Address: where a ledger is: the path of a file, or the URI of a database, which is shown without its
+password.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ _DATABASE = re.compile(
     re.IGNORECASE,
 )
 SHOWN = ("host", "port", "dbname", "user")
-"""What may be shown of a URI's parameters: another may be a password."""
+"""Parameters of a URI that may be shown; any other might be a password."""
 
 
 class Address:
-    """A place that was given for a ledger. InputError, without what was given, where it cannot be one.
+    """The place of a ledger. Raises InputError, without repeating the text, if it cannot be one.
 
     >>> Address("postgresql://etl:secret@db.example/books?sslmode=verify-full&password=secret")
     postgresql://etl@db.example/books
@@ -48,7 +50,7 @@ class Address:
 
     @property
     def uri(self) -> str:
-        """Of a database, with its password if one was given: for its driver alone."""
+        """The URI of a database, with its password if it has one; for the driver alone."""
         return self._whole
 
     def __repr__(self) -> str:

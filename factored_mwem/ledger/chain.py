@@ -1,9 +1,10 @@
-"""Chain: the events of a ledger file, each bound to all before it by a hash: so a change in the books shows.
+"""Chain: the events of a ledger, each bound by a hash to all events before it, so that any change can be
+detected.
 
     head = sha256(head before it + event), both as text; before the first event the head is 64 zeros
 
-An event is canonical JSON of what the rows that it writes then hold. The heads of reservations are published,
-in manifests, so:
+An event is canonical JSON of the rows that it writes, as they are after it. The heads of reservations are
+published in manifests, so:
 
 - a reservation holds its release's random mark: whoever sees a head and not the ledger cannot test a guess at
   what else was entered;
@@ -29,7 +30,7 @@ RULE = (
 )
 ADDED, RESERVED, CHANGED = "dataset added", "release reserved", "release changed"
 ACCEPTED = "copy accepted"
-"""Its owner said that a copy of the database that another one was made from is the newest."""
+"""The event by which the owner confirms that this copy of the database is the newest."""
 LATER = ("state", "spent_amount", "spent_delta", "files", "changed")
 """Columns of a release that are written after it was reserved."""
 
@@ -40,7 +41,7 @@ class Event:
 
     number: int
     reserved: int | None
-    """The number of the release that it enters, if it does."""
+    """The number of the release that the event enters, or None."""
     text: str
     head: str
     code: bytes
@@ -56,20 +57,24 @@ def next_head(head: str, text: str) -> str:
 
 
 def code_of(key: bytes, head: str, release: Row | None) -> bytes:
-    """Binds to a head the fingerprint of the release that its event enters, if it does."""
+    """A keyed code that binds a head to the fingerprint of the release that its event enters, if it enters
+    one.
+    """
     prints = [] if release is None else [release["fingerprint"]]
     text = canonical([head, [value.hex() if isinstance(value, bytes) else value for value in prints]])
     return hmac.digest(key, text.encode(), "sha256")
 
 
 def release_facts(row: Row) -> Row:
-    """A release as the chain holds it: its JSON as JSON, and without the fingerprint."""
+    """A release as the chain holds it: fields of JSON parsed, and no fingerprint."""
     whole = {name: value for name, value in row.items() if name != "fingerprint"}
     return {**whole, "parameters": json.loads(row["parameters"]), "files": json.loads(row["files"])}
 
 
 def reserved(release: Row, dataset: Row) -> Row:
-    """`dataset` as it is by then: one of its reservations sets its limits."""
+    """The event that enters a release. `dataset`: as it is afterwards, as the release may have set its
+    limits.
+    """
     return {"event": RESERVED, "release": release_facts(release), "limits": dataset["limits"]}
 
 

@@ -1,7 +1,7 @@
-"""Consistency: whether a ledger's chain, its rows and its journals say the same, and what does not fit.
+"""Consistency: whether a ledger's chain, rows and journals agree, and where they do not.
 
-Whoever can write the ledger can write a chain to go with it: against that only the heads in published
-manifests help, which `pipeline/manifest_check.py` compares.
+Anybody who can write the ledger can also rewrite its chain. Only the heads in published manifests protect
+against that; `pipeline/record/manifest_check.py` compares them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.ledger.schema import VERSION, Row
 
 DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, FmwemError)
-"""What a row or an event that is not as we write it may raise."""
+"""Errors that a row or an event in an unexpected form may raise."""
 
 
 class Inspected(NamedTuple):
-    """A ledger that was looked at: its rows, facts about it, and a line for each thing that does not fit."""
+    """The result of inspecting a ledger: its rows, facts about it, and a line for each contradiction."""
 
     kept: Snapshot
     facts: dict[str, Any]
@@ -35,7 +35,7 @@ class Inspected(NamedTuple):
 
 
 def inspect(place: str | Path | Address) -> Inspected:
-    """What a ledger says, and where it contradicts itself. Nothing is written."""
+    """Read a ledger and find its contradictions. Nothing is written."""
     file = open_ledger(place)
     journals = list(_journals(file))  # before the books are read: see `Ledger.unknown_journals`
     kept = file.snapshot()
@@ -53,7 +53,7 @@ def inspect(place: str | Path | Address) -> Inspected:
 
 
 def _journals(file: Ledger) -> Iterator[str]:
-    """What the journals say against the books; whatever cannot be read, the rest can be checked."""
+    """Contradictions between journals and ledger; if journals cannot be read, the rest is still checked."""
     if file.copied():
         yield (
             "it is a copy of the database that was last written, or its server failed over: if it is the "
@@ -95,14 +95,14 @@ def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:
 
 
 class _Replay:
-    """What the rows must be after the events so far."""
+    """The rows as they must be after the events so far."""
 
     def __init__(self) -> None:
         self.datasets: dict[str, Row] = {}
         self.releases: dict[int, Row] = {}
 
     def apply(self, facts: Row) -> None:
-        """Raises ValueError if the event takes back what an earlier one said."""
+        """Apply one event. Raises ValueError if it contradicts an earlier one."""
         kind = facts["event"]
         if kind == chain.ADDED:
             must(facts["dataset"]["name"] not in self.datasets, "event")
@@ -117,7 +117,7 @@ class _Replay:
         elif kind == chain.CHANGED:
             self._change(facts["release"])
         else:
-            must(kind == chain.ACCEPTED, "kind")  # which no row says
+            must(kind == chain.ACCEPTED, "kind")  # no row holds it
 
     def _change(self, later: Row) -> None:
         before = self.releases[later["id"]]
@@ -130,7 +130,7 @@ class _Replay:
 
 
 def _differing(kept: Snapshot) -> Iterator[str]:
-    """Where the rows are not what the chain's events make of them, in both directions."""
+    """Where the rows differ from those that the chain's events produce, in both directions."""
     replay = _Replay()
     for place, event in enumerate(kept.events, start=1):
         try:
@@ -164,7 +164,7 @@ def _compared(what: str, rows: dict[Any, Row], known: dict[Any, Row]) -> Iterato
 
 
 def _text(value: Any) -> str:
-    """As JSON, in which 1 is neither 1.0 nor true."""
+    """The value as JSON, in which 1 differs from 1.0 and from true."""
     try:
         return canonical(value)
     except DAMAGED:
@@ -172,7 +172,7 @@ def _text(value: Any) -> str:
 
 
 def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the releases of each dataset add up to, exactly; and where its cap does not admit them."""
+    """The exact sums of the releases of each dataset, and where its cap does not admit them."""
     sums, problems = [], []
     for row in kept.datasets:
         name = f"dataset {row['name']!r}"
@@ -215,7 +215,7 @@ def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
         if not cap.keeps(limits, CapUse.of(first_phase, None)):
             yield "its limits allow more than its cap"
     before = CapUse()
-    for entry in entries:  # those before it have spent no more than was reserved: there was room for it
+    for entry in entries:  # the releases before it spent no more than they reserved, so there was room
         if not cap.holds(before.plus(entry.reserved, limits), limits):
             yield f"its cap does not admit release {entry.number} after those before it"
         if entry.cost.amount > entry.reserved.amount or entry.cost.delta > entry.reserved.delta:

@@ -29,7 +29,7 @@ UNIQUE = {
     ("events", "UNIQUE (reserved)"),
     ("journals", "PRIMARY KEY (run, number)"),
 }
-"""What the tables refuse to hold, as PostgreSQL says it."""
+"""The constraints of the tables, as PostgreSQL writes them."""
 
 
 def lay_out(db: Link, key: bytes, folder: str | None, name: str) -> None:
@@ -53,9 +53,11 @@ def lay_out(db: Link, key: bytes, folder: str | None, name: str) -> None:
 
 
 def place(db: Link) -> str:
-    """Which copy of the ledger this is: another after it was restored, or its server failed over.
+    """An identifier of this copy of the ledger: it changes when the ledger is restored, or its server fails
+    over.
 
-    The cluster and its timeline, the database and the tables; a copy of the server's files is the same.
+    It consists of the cluster with its timeline, the database and the tables. A copy of the server's files
+    has the same identifier.
     """
     (copy,) = db.execute(
         "SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()), "
@@ -68,9 +70,10 @@ def place(db: Link) -> str:
 
 
 def check_form(db: Link, name: str) -> tuple[str, str | None]:
-    """(place, folder) of the form. Raises InputError if it is of another version; ValueError of other tables.
+    """(place, folder) of the table `form`. Raises InputError if the ledger has another version; ValueError if
+    there are other tables.
 
-    A trigger, for one, would change what is written; a policy would hide what was spent.
+    A trigger, for example, would change what is written; a policy would hide what was spent.
     """
     forms = db.execute("SELECT version, place, folder FROM form").fetchall()
     if len(forms) == 1 and forms[0][0] != VERSION:
@@ -101,7 +104,7 @@ def check_form(db: Link, name: str) -> tuple[str, str | None]:
 
 
 def _columns() -> dict[str, list[tuple[str, str, bool]]]:
-    """(name, type, whether it must hold something) of each column, by table, as our own statements say."""
+    """(name, type, whether NOT NULL) of each column, by table, read from our own CREATE statements."""
     expected = {}
     for statement in ALL_TABLES:
         table, _, inside = statement.removeprefix("CREATE TABLE ").partition(" (")
@@ -122,8 +125,8 @@ class LedgerDatabase(Ledger):
 
     @classmethod
     def create(cls, address: Address, folder: Path | None = None) -> LedgerDatabase:
-        """A new, empty ledger. `folder`: of its journals, where every worker has it under the same path; with
-        none, they are kept in the database.
+        """A new, empty ledger. `folder`: the folder of its journals, which every worker has under the same
+        path; without one, they are kept in the database.
         """
         if folder is not None:
             folder = folder.resolve()
@@ -158,7 +161,7 @@ class LedgerDatabase(Ledger):
 
     @contextlib.contextmanager
     def _held(self, patience: float | None = None) -> Iterator[Link]:
-        """A transaction beside which no one else writes, and before which all others have ended."""
+        """A transaction during which nobody else writes, and which begins after all others have ended."""
         with self._connected(patience) as db, db.transaction():
             db.execute("LOCK TABLE datasets, releases, events IN EXCLUSIVE MODE")
             yield db
@@ -176,7 +179,7 @@ class LedgerDatabase(Ledger):
             chain.append(db, self.key, {"event": chain.ACCEPTED, "at": now()})
 
     def _whole(self, db: Connection) -> bool:
-        return True  # a page that its checksum does not fit is an error of the server's
+        return True  # the server reports a page whose checksum is wrong
 
     def clear(self) -> contextlib.AbstractContextManager[None]:
         return clear(self.name)

@@ -1,6 +1,6 @@
 """Entries: what the rows of a ledger file mean, and whether the cap of a dataset has room for a release.
 
-A row that is not as we write them is a ValueError: the file may be anybody's.
+A row in an unexpected form raises ValueError: the file may come from anybody.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ STATES = ("reserved", "spent", "finished", "failed")
 ended by an error. All of them count.
 """
 MAX_NAME_LENGTH = 200
-"""Characters of a dataset's name, or of a run id."""
+"""Most characters of a dataset's name, or of a run id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table by the name that its owner gives it, and what may be spent on it."""
+    """A table under the name that its owner gives it, and what may be spent on it."""
 
     name: str
     cap: Cap
     neighbours: Neighbours
     contributions: int
-    """Most rows of one person that the cap is about."""
+    """The most rows of one person that the cap protects."""
     privacy_id: str | None
     """The column that, as its owner says, names the person."""
     limits: CapLimits | None
-    """What a release has set; until then, and without a delta, plain sums count."""
+    """The limits that a release has set; before that, and without a delta, plain sums count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is entered of a release before its first noise.
+    """The entry of a release before its first noise.
 
-    `fingerprint`: keyed, of the input, where it has a run id; `mark`: a random number of its own, which is in
-    the head of its journal, too.
+    `fingerprint`: a keyed digest of the input, if there is a run id; `mark`: a random number, which the head
+    of its journal holds, too.
     """
 
     dataset: str
@@ -65,7 +65,9 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A release in the books; see Reservation. `files`: of each time it was finished, sha256 by role."""
+    """A release in the ledger; see Reservation. `files`: for each time it was finished, the sha256 of its
+    files by role.
+    """
 
     number: int
     run_id: str | None
@@ -82,13 +84,13 @@ class Entry:
 
     @property
     def cost(self) -> Cost:
-        """What counts: what was spent once that is known, until then all that was reserved."""
+        """The cost that counts: what was spent, once that is known; until then what was reserved."""
         return self.spent or self.reserved
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows of a ledger as they stand in the file, which may be anybody's."""
+    """All rows of a ledger as they stand in the file, which may come from anybody."""
 
     whole: bool
     """SQLite finds no fault in the file itself."""
@@ -98,14 +100,14 @@ class Snapshot:
 
 
 def check_terms(dataset: Dataset, policy: Promise) -> None:
-    """Raises InputError if a release would protect others than the cap is about."""
+    """Raises InputError if a release would not protect those whom the cap protects."""
     name = f"dataset {dataset.name!r}"
     if policy.neighbours is not dataset.neighbours:
         kept = f"is kept under --neighbours {dataset.neighbours}"
         raise InputError(f"{name} {kept}, this release says {policy.neighbours}")
     by_id = None if dataset.privacy_id is None else f"--privacy-id {shlex.quote(dataset.privacy_id)}"
     if policy.privacy_id is not None:
-        # Whom it names is the owner's to say: rows bounded by another column bound nobody's.
+        # Only the owner can say which column names people: bounding rows by another column bounds nobody's.
         if policy.privacy_id != dataset.privacy_id:
             goes_by = "has no column that names the person" if by_id is None else f"goes by {by_id}"
             says = f"this release says {policy.privacy_id!r}"
@@ -158,7 +160,7 @@ def dataset_of(row: Row) -> Dataset:
 
 
 def limits_in_text(limits: CapLimits) -> str:
-    """As the books keep them: exact numbers as text, and the number of releases before them."""
+    """The limits as the ledger keeps them: exact numbers as text, and the number of releases before them."""
     facts = asdict(limits)
     return canonical(
         {name: value if name == "after" or value is None else str(value) for name, value in facts.items()}
@@ -193,7 +195,9 @@ def entry_of(row: Row) -> Entry:
 
 
 def fraction_of(text: Any) -> Fraction:
-    """A cost as we write it; in Fraction's own grammar "1e999999999" is a number that takes all memory."""
+    """A cost in the form that we write. (The grammar of Fraction also accepts "1e999999999", a number that
+    takes all memory.)
+    """
     ours = isinstance(text, str) and len(text) <= 1000 and re.fullmatch("[0-9]+(/[0-9]+)?", text)
     must(ours, "fraction")
     return Fraction(text)

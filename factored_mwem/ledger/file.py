@@ -17,7 +17,7 @@ from factored_mwem.ledger.ledger import Ledger, key_in
 from factored_mwem.ledger.schema import TABLES, VERSION, Connection
 
 APPLICATION_ID = 0x666D776C
-"""SQLite's mark of our files: "fmwl"."""
+"""The application id in our SQLite files: "fmwl"."""
 LOCK_SECONDS = 60.0
 """How long to wait for another process's transaction, each of which takes milliseconds."""
 TRIES = """
@@ -27,7 +27,9 @@ try:
 except sqlite3.OperationalError:
     sys.exit(7)
 """
-"""What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
+"""The program of another process that tests whether the file system keeps locks; it exits with 7 if it is
+locked out.
+"""
 
 
 def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
@@ -35,7 +37,8 @@ def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
     patience = LOCK_SECONDS if patience is None else patience
     uri = f"{path.absolute().as_uri()}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
-    db.execute("PRAGMA trusted_schema = OFF")  # the file may be anybody's: its schema calls no functions
+    # the file may come from anybody, so its schema must not call functions
+    db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
     return db
 
@@ -56,7 +59,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 def check_form(db: Connection, path: Path) -> None:
     """Raises InputError if the file is a ledger of another version; ValueError if it holds other tables.
 
-    A trigger, for one, would change what is written.
+    A trigger, for example, would change what is written.
     """
     (mark,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -78,7 +81,7 @@ def lay_out(db: Connection, key: bytes) -> None:
 
 @contextlib.contextmanager
 def clear(path: Path) -> Iterator[None]:
-    """Turn what SQLite or a damaged file raises into one line."""
+    """Turn errors of SQLite, or caused by a damaged file, into errors of one line."""
     try:
         yield
     except FmwemError:
@@ -159,7 +162,7 @@ class LedgerFile(Ledger):
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Connection]:
         with self._connected() as db:
-            db.execute("BEGIN")  # what others commit meanwhile stays out
+            db.execute("BEGIN")  # a snapshot, without what others commit meanwhile
             yield db
 
     _settled = _reading  # a process that is gone has left no transaction behind

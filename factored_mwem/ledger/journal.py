@@ -1,11 +1,11 @@
-"""Journal: every noisy draw of a run, kept before it is used: so a run can go on without drawing twice.
+"""Journal: every noisy draw of a run, written before it is used, so that a resumed run draws nothing twice.
 
 A record is a line of JSON and an array of integers, in a frame with its number, its length and a code made
-with the ledger's key. Draws are noisy: what the journal holds was paid for. A draw whose record was not kept
-was seen by nobody, so it is drawn again under the same charge; this assumes that crashes do not depend on
-what is drawn.
+with the ledger's key. Draws are noisy, so everything in the journal was paid for. A draw whose record was not
+written was seen by nobody, so it may be drawn again under the same charge; this assumes that crashes do not
+depend on what is drawn.
 
-Where the frames are kept, in a file or in rows of a database, is `journal_folder` and `journal_table`.
+`journal_folder` keeps the frames in files, `journal_table` in rows of a database.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from factored_mwem.privacy.noise import Noise, NoisyThreshold
 
 MAGIC = b"fmwj"
 HEAD = struct.Struct("<4sQQ")
-"""Magic, number of the record, length of what follows before its code."""
+"""Magic bytes, number of the record, length of its body, which a code follows."""
 CODE_BYTES = 16
 Record = tuple[dict[str, Any], np.ndarray]
 
@@ -42,7 +42,7 @@ class Journal(ABC):
     """
 
     header: dict[str, Any] | None
-    """What a resumed run must repeat; None of a journal that nobody has begun."""
+    """Facts that a resumed run must repeat; None in a journal that was not begun."""
 
     def __init__(self, key: bytes) -> None:
         self._key, self._written = key, 0
@@ -54,33 +54,34 @@ class Journal(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it: others may take it up."""
+        """Release the lock, so that other processes may open the journal."""
 
     @abstractmethod
     def make_room(self, size: int) -> None:
-        """Space for a record whose body has up to `size` bytes, before it is drawn. Raises Busy if there is
-        none.
+        """Reserve space for a record whose body has up to `size` bytes, before it is drawn. Raises Busy if
+        there is none.
 
-        Whether a record can be kept must not depend on what is drawn: what is not kept is drawn again.
+        Whether a record can be written must not depend on what is drawn, because an unwritten draw is drawn
+        again.
         """
 
     @abstractmethod
     def _clear(self) -> None:
-        """Make it empty, before it is begun. No draw is in it."""
+        """Make it empty, before it is begun; it holds no draw."""
 
     @abstractmethod
     def _keep(self, start: bytes, rest: bytes) -> None:
-        """Keep a frame, and wait until it will not be lost. Raises Busy if it cannot be kept."""
+        """Write a frame, and wait until it is safe on disk. Raises Busy if it cannot be written."""
 
     def begin(self, header: dict[str, Any]) -> None:
-        """Start a fresh journal: what a resumed run must repeat comes first."""
+        """Start a fresh journal with the facts that a resumed run must repeat."""
         self._clear()
         self._written, self._records = 0, []
         self.append(header, np.zeros(0, dtype=np.int64))
         self.header = header
 
     def forget(self) -> None:
-        """Take nothing from an earlier attempt."""
+        """Ignore the records of an earlier attempt."""
         self.header, self._records = None, []
 
     def replay(self) -> Record | None:
@@ -89,16 +90,16 @@ class Journal(ABC):
 
     @property
     def next(self) -> dict[str, Any] | None:
-        """What the next record of an earlier attempt is about."""
+        """The facts of the next record of an earlier attempt."""
         return self._records[0][0] if self._records else None
 
     @property
     def waiting(self) -> bool:
-        """Whether draws of an earlier attempt are left."""
+        """Whether an earlier attempt left draws that were not repeated yet."""
         return bool(self._records)
 
     def append(self, facts: dict[str, Any], numbers: np.ndarray) -> None:
-        """Keep one record, whole or not at all."""
+        """Write one record, whole or not at all."""
         body = json.dumps(facts).encode() + b"\n" + np.ascontiguousarray(numbers, dtype="<i8").tobytes()
         head = HEAD.pack(MAGIC, self._written, len(body))
         half = len(body) // 2
@@ -109,7 +110,7 @@ class Journal(ABC):
 
 
 class Unreadable(InputError):
-    """Journals that cannot be looked at; `why`: what the system says, for those who only read."""
+    """Journals that cannot be read; `why`: the reason that the system gives, for commands that only read."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -124,9 +125,9 @@ class Journals(Protocol):
         """The journal of that name, or a new one. Raises Busy if another process has it; Lost if damaged."""
 
     def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
-        """Those of the journals that hold a whole draw, by name; they may be in use.
+        """The headers of the journals that hold a whole draw, by name; the journals may be in use.
 
-        Unreadable where they cannot be looked at.
+        Raises Unreadable if they cannot be read.
         """
 
 
@@ -153,7 +154,7 @@ def frame_at(key: bytes, data: bytes, at: int) -> bytes | None:
 
 
 def record_of(body: bytes, where: str) -> Record:
-    """What a body says; raises Lost if it is none of ours, `where` it was kept."""
+    """The record in a body. Raises Lost if it is not in our form; `where`: the journal, for the message."""
     line, _, numbers = body.partition(b"\n")
     try:
         facts = json.loads(line)
@@ -177,7 +178,7 @@ class Journaled:
     """
 
     def __init__(self, noise: Noise, journal: Journal, accountant: Accountant, *, complete: bool) -> None:
-        """`complete`: an earlier attempt has drawn all there was to draw: nothing may be drawn any more."""
+        """`complete`: an earlier attempt has drawn everything, so nothing more may be drawn."""
         self.composition = noise.composition
         self.replayed = 0
         self._complete = complete
@@ -206,13 +207,13 @@ class Journaled:
         return dict(zip(drawn["keys"], numbers.tolist(), strict=True))
 
     def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
-        """The record says the public multiplier; the scale itself is private."""
+        """The record holds the public multiplier only, because the scale is private."""
         noise = self._noise
         return self._number("spread", 1, scale, lambda: noise.spread(value, bound, shape=shape, scale=scale))
 
     def begin(self, *, scale: float) -> NoisyThreshold:
-        """The noise on a threshold is told to nobody, so it is not kept: a resumed test that an earlier
-        attempt began can only repeat what it said.
+        """The noise on a threshold must stay secret, so it is not written. So a resumed run can only repeat
+        the answers of a test that an earlier attempt began.
         """
         begun: NoisyThreshold = NoisyThreshold()
         facts = self._facts("begin", 0, scale)
@@ -228,7 +229,7 @@ class Journaled:
     def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
         kept = self._journal.next
         if begun.gone if kept is None else kept.get("draw") != "exceeds":
-            return None  # an earlier attempt died, and it, or this one, goes on with another test, or none
+            return None  # an earlier attempt died here; it, or this one, continues with another test or none
         return bool(self._number("exceeds", 1, scale, lambda: self._noise.exceeds(score, begun, scale=scale)))
 
     def _number(self, method: str, size: int, scale: float, draw: Callable[[], Any]) -> int:
@@ -238,12 +239,12 @@ class Journaled:
 
     @property
     def noted(self) -> dict[str, Any] | None:
-        """What the next record of an earlier attempt notes, if it is a note."""
+        """The note in the next record of an earlier attempt, or None if that is not a note."""
         about = self._journal.next
         return about["note"] if about is not None and "note" in about else None
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep a question before its draws, or see that an earlier attempt was asked the same."""
+        """Write a question before its draws, or check that an earlier attempt was asked the same."""
         kept = self._journal.replay()
         if kept is None:
             self._journal.make_room(len(json.dumps({"note": about})) + len("\n"))
@@ -280,8 +281,8 @@ class Journaled:
 
 
 def does_not_fit() -> Lost:
-    """The journal and the mechanism disagree: another machine or library computed otherwise."""
+    """The error if journal and mechanism disagree: another machine or library computed differently."""
     return Lost(
-        "this run cannot go on from its journal: the libraries, the machine, --max-cells or --max-memory are "
-        "not what they were when it began; make them so, or give another --run-id, which spends again"
+        "this run cannot go on from its journal: the libraries, the machine, --max-cells or --max-memory "
+        "changed since it began; restore them, or give another --run-id, which spends again"
     )

@@ -30,7 +30,7 @@ from factored_mwem.ledger.journal import (
 
 SUFFIX = ".journal"
 JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
-"""Names of journals. What else lies in their folder is not ours, and its name may not even be text."""
+"""Names of journals. Other files in their folder are not ours, and their names may not even be text."""
 TRIES = """
 import fcntl, os, sys
 try:
@@ -67,7 +67,7 @@ class JournalFolder:
 
 def journals_of(path: Path) -> Path:
     """The folder of a ledger file's journals."""
-    whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
+    whole = path.resolve()  # resolved, so that its journals lie in one place under any name
     return whole.with_name(f"{whole.name}.journals")
 
 
@@ -94,7 +94,7 @@ def keeps_locks(folder: Path) -> bool:
 
 
 def kept_out(tries: str, path: Path | str) -> bool:
-    """Whether another process, which tries to lock a file, says that it could not."""
+    """Whether another process that tries to lock the file reports that it could not."""
     command = [sys.executable, "-I", "-c", tries, str(path)]
     return subprocess.run(command, check=False, capture_output=True).returncode == 7
 
@@ -103,7 +103,7 @@ def _glimpse(path: Path, key: bytes) -> dict[str, Any] | None:
     try:
         return JournalFile.glimpse(path, key)
     except Lost:
-        return None  # our code over what is no record: not a journal of this program's
+        return None  # a valid code over something else than a record: not a journal of this program
     except OSError as error:
         raise Unreadable(f"{path.parent}: {error.strerror}") from None
 
@@ -137,7 +137,7 @@ class JournalFile(Journal):
 
     @classmethod
     def glimpse(cls, path: Path, key: bytes) -> dict[str, Any] | None:
-        """The header of a journal that holds a whole draw, read no further; None of any other file.
+        """The header of a journal that holds a whole draw; the rest is not read. None for any other file.
 
         It may be in use.
         """
@@ -172,7 +172,8 @@ class JournalFile(Journal):
         self._end = end
 
     def _read(self, path: Path) -> list[Record]:
-        """All whole records but a torn last one; raises Lost if something follows it, to be drawn again.
+        """All whole records. A torn last one is left out, to be drawn again; raises Lost if anything follows
+        it.
 
         Nothing is changed yet.
         """
@@ -195,7 +196,7 @@ class JournalFile(Journal):
 
 
 def _next(file: BinaryIO, key: bytes, number: int) -> bytes | None:
-    """The body of the record of that number, if that is what comes next in the file, and is whole."""
+    """The body of the next record in the file, if it has this number and is whole."""
     head = file.read(HEAD.size)
     if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC or HEAD.unpack(head)[1] != number:
         return None

@@ -1,8 +1,8 @@
 """A table of journals: each of them rows of the ledger's database, which its process locks.
 
-A record is a row, and on disk when its transaction is: none is ever torn. The lock goes with the connection,
-so a worker that died, on whatever machine, leaves its run to the next. That two do not go on with one run at
-once holds without the lock, too (a pooler may lose it): no number is taken twice.
+A record is a row, written by one transaction, so no record is ever torn. The lock ends with the connection,
+so when a worker dies, on any machine, another can resume its run. Even without the lock (a connection pooler
+may lose it) two workers cannot continue one run, because no record number can be used twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from factored_mwem.ledger.journal import (
 from factored_mwem.ledger.postgres import clear, connect
 
 LOCK_SECONDS = 1.0
-"""How long to wait for a run: its process may have died just now."""
+"""How long to wait for the lock of a run, whose process may have just died."""
 
 
 class JournalTable:
@@ -71,7 +71,9 @@ class JournalRows(Journal):
         self._db.close()
 
     def make_room(self, size: int) -> None:
-        """The record will take all of `size`, whatever is drawn; so the server refuses it or not for that."""
+        """Write a placeholder of `size` bytes, so that whether the server has room does not depend on what is
+        drawn.
+        """
         self._room = HEAD.size + size + CODE_BYTES
         with clear(self._where):
             self._db.execute("SELECT 1")  # nothing is drawn for a connection that is lost
@@ -95,7 +97,7 @@ class JournalRows(Journal):
         self._room = 0
 
     def _trim(self, number: int, frame: bytes) -> None:
-        """How much room was made is private: it grows with the keys that may be kept."""
+        """Cut the placeholder to the record: its size is private, as it grows with the number of keys."""
         with clear(self._where):
             values = (frame, self._name, number)
             self._db.execute("UPDATE journals SET record = ? WHERE run = ? AND number = ?", values)
@@ -112,7 +114,7 @@ class JournalRows(Journal):
         raise under_way()
 
     def _read(self) -> list[Record]:
-        """All records. Raises Lost if one is missing or not what was kept: none is ever half there."""
+        """All records. Raises Lost if one is missing or was changed; a record is never half written."""
         with clear(self._where):
             where = "WHERE run = ? ORDER BY number"
             kept = self._db.execute(f"SELECT number, record FROM journals {where}", (self._name,)).fetchall()
@@ -123,6 +125,6 @@ class JournalRows(Journal):
                 raise damaged(f"{self._name} in {self._where}")
             records.append(record_of(body, self._where))
             size = HEAD.size + len(body) + CODE_BYTES
-            if len(frame) > size:  # it was not cut to size before its process died
+            if len(frame) > size:  # its process died before it cut the placeholder
                 self._trim(number, frame[:size])
         return records

@@ -1,16 +1,16 @@
 """Ledger: what all releases of a dataset have cost, in a file or in a database.
 
-A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every
-change is one transaction, which looks at the cap and writes the entry in the same breath, so that jobs at the
-same time cannot spend the same budget; and the event of the chain that says so with it. A ledger holds names,
-parameters, costs and keyed fingerprints, and no private value.
+A release is entered before its first noise, and no entry or cost is ever taken back. Every change is one
+transaction that checks the cap, writes the entry and appends the event to the chain, so that jobs that run at
+the same time cannot spend the same budget. A ledger holds names, parameters, costs and keyed fingerprints,
+and no private value.
 
 A run's mark is in the books before it draws. So a journal that holds a draw under a mark which the books do
 not know was written with a newer copy of the ledger. One that holds no draw proves nothing: a crash between
 `Journal.begin` and `Ledger.reserve` leaves that, and nothing was paid for.
 
-What is here is the same wherever the tables are. A kind of ledger adds how it is read and written: `_reading`
-sees one moment; `_writing` lets no one else write meanwhile, and is all or nothing.
+This class is the same for all kinds of ledger. Each kind adds how it is read and written: `_reading` is a
+consistent snapshot; `_writing` is atomic, and nobody else writes meanwhile.
 """
 
 from __future__ import annotations
@@ -57,34 +57,38 @@ class Ledger(ABC):
     key: bytes
     journals: Journals
     name: str
-    """What it is called in messages: a path, or a URI without its password."""
+    """The name in messages: a path, or a URI without its password."""
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Connection]:
-        """All that is read is of one moment."""
+        """A consistent snapshot for reading."""
 
     @abstractmethod
     def _writing(self, patience: float | None = None) -> AbstractContextManager[Connection]:
-        """All or nothing; no one else writes meanwhile. `patience`: seconds to wait for others."""
+        """An atomic transaction, during which nobody else writes. `patience`: seconds to wait for others."""
 
     @abstractmethod
     def _settled(self) -> AbstractContextManager[Connection]:
-        """Reads once every earlier transaction has ended, even one whose process is gone."""
+        """A snapshot after every earlier transaction has ended, even of processes that died."""
 
     @abstractmethod
     def _whole(self, db: Connection) -> bool:
-        """Whether SQLite or the server finds no damage in what it keeps."""
+        """Whether SQLite or the server finds no damage in its data."""
 
     @abstractmethod
     def clear(self) -> AbstractContextManager[None]:
-        """Turn what the store or damaged rows raise into one line."""
+        """Turn errors of the store, or caused by damaged rows, into errors of one line."""
 
     def copied(self) -> bool:
-        """Whether this is another copy than the one that was last written, as far as that can be told."""
+        """Whether this is a different copy from the one that was last written, as far as that can be
+        detected.
+        """
         return False
 
     def accept(self) -> None:
-        """Say that this copy is the newest. Raises InputError if a copy cannot be told from another."""
+        """Confirm that this copy is the newest. Raises InputError if copies cannot be distinguished, as with
+        a file.
+        """
         raise InputError(
             f"{self.name} is a file; just put back its newest copy: a file needs no `fmwem ledger accept`"
         )
@@ -92,7 +96,7 @@ class Ledger(ABC):
     def add(
         self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None
     ) -> None:
-        """Put a dataset on the books. Raises InputError if its name is taken: a cap is set once."""
+        """Add a dataset with its cap. Raises InputError if its name is taken: a cap is set once."""
         if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
             raise InputError(f"a dataset's name must be 1 to {MAX_NAME_LENGTH} printable characters")
         if contributions < 1:
@@ -131,28 +135,28 @@ class Ledger(ABC):
             return _entries(db, dataset)
 
     def find(self, dataset: str, run_id: str) -> Entry | None:
-        """What a run has entered, by a process that died in the middle of a commit, too."""
+        """The entry of a run, even if its process died during the commit."""
         with self._settled() as db:
             return next(iter(_entries(db, dataset, "AND run_id = ?", run_id)), None)
 
     def holds(self, mark: str) -> bool:
-        """Whether the release of that mark is entered, also where its commit was not answered."""
+        """Whether the release with this mark is entered, even if its commit got no answer."""
         with self._settled() as db:
             return db.execute("SELECT 1 FROM releases WHERE mark = ?", (mark,)).fetchone() is not None
 
     def marks(self) -> set[str]:
-        """Those of all releases."""
+        """The marks of all releases."""
         with self._reading() as db:
             return {mark for (mark,) in db.execute("SELECT mark FROM releases").fetchall()}
 
     def head(self, number: int) -> str | None:
-        """The chain's head right after a release was reserved; None if the chain has none of it."""
+        """The chain's head right after a release was reserved; None if the release is not in the chain."""
         with self._reading() as db:
             row = db.execute("SELECT head FROM events WHERE reserved = ?", (number,)).fetchone()
         return None if row is None else str(row[0])
 
     def snapshot(self) -> Snapshot:
-        """All of it, as it is at one moment."""
+        """A consistent snapshot of all rows."""
         with self._reading() as db:
             events = db.execute("SELECT * FROM events ORDER BY number").fetchall()
             whole = self._whole(db)
@@ -214,9 +218,9 @@ class Ledger(ABC):
         files: list[dict[str, str]] | None = None,
         patience: float | None = None,
     ) -> None:
-        """Move a release on: to spent, with its cost, to finished, with its files, or to failed.
+        """Change the state of a release: to spent, with its cost, to finished, with its files, or to failed.
 
-        What is finished stays so.
+        A finished release stays finished.
         """
         assert state in STATES
         with self._writing(patience) as db:
@@ -235,16 +239,16 @@ class Ledger(ABC):
                 chain.append(db, self.key, chain.changed(after[0]))
 
     def journal(self, dataset: str, run_id: str) -> Journal:
-        """A run's journal, which this process then holds: its name tells nobody without the key which run."""
+        """A run's journal, locked by this process; without the key its name does not reveal the run."""
         name = hmac.digest(self.key, f"{dataset}\0{run_id}".encode(), "sha256").hex()[:32]
         return self.journals.open(name, self._journal_key(name))
 
     def _journal_key(self, name: str) -> bytes:
-        """What the journal of this name is written with: a journal under another's name is nobody's."""
+        """The key of the journal of this name, so that a renamed journal cannot be read."""
         return hmac.digest(self.key, name.encode(), "sha256")
 
     def unknown_journals(self) -> list[str]:
-        """Those that hold draws which the books do not know. Unreadable where they cannot be looked at."""
+        """Journals with draws that the ledger does not know. Raises Unreadable if they cannot be read."""
         # Journals first, books second: what another process enters meanwhile is in the books before it is in
         # its journal. The other way round, its journal would be taken for one of a newer copy.
         headers = self.journals.headers(self._journal_key)
@@ -252,7 +256,8 @@ class Ledger(ABC):
         return [name for name, header in headers.items() if str(header.get("entry")) not in known]
 
     def refuse_older(self) -> None:
-        """Raises RolledBack if the ledger is older than its journals, or another copy than was last written.
+        """Raises RolledBack if the ledger is older than its journals, or a different copy from the one last
+        written.
 
         Nothing is written.
         """
@@ -283,7 +288,7 @@ def _entries(db: Connection, dataset: str, more: str = "", *values: str) -> list
 
 
 def _costs(db: Connection, dataset: str) -> list[Cost]:
-    """What counts of every release, in order; see `Entry.cost`."""
+    """The cost of every release that counts, in order; see `Entry.cost`."""
     fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
     costs = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
     return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in costs]

@@ -37,7 +37,8 @@ def open_ledger(place: str | Path | Address) -> Ledger:
 def create_ledger(place: str | Path | Address, journals: Path | None = None) -> Ledger:
     """A new, empty ledger. `journals`: a folder for those of a database.
 
-    Raises InputError if journals are named of a file, which has its own beside it.
+    Raises InputError if there is a ledger already, the place cannot hold one, or `journals` is passed for a
+    file, whose journals lie beside it.
 
     >>> from factored_mwem import Cap, Neighbours, create_ledger
     >>> create_ledger("made.db").add("people", Cap.of(3.0, 1e-6), Neighbours.ADD_REMOVE, 1)

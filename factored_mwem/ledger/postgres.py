@@ -1,8 +1,8 @@
-"""PostgreSQL: how a database with a ledger is reached, what it must hold, and what its refusals mean.
+"""PostgreSQL: how to reach a database with a ledger, what it must hold, and what its errors mean.
 
 One database holds one ledger, in a schema of its own. Every change is a transaction that first locks the
-tables against all other writers: what it then reads is what every earlier one has committed, and no one can
-spend what it looks at. That is SQLite's BEGIN IMMEDIATE; nothing has to be tried again.
+tables against all other writers. So it reads what every earlier one has committed, and nobody else can spend
+that budget meanwhile. This is like SQLite's BEGIN IMMEDIATE; no transaction has to be repeated.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SCHEMA = "fmwem_ledger"
 LOCK_SECONDS = 60.0
 """How long to wait for another process's transaction, each of which takes milliseconds."""
 STATEMENT_SECONDS = 60.0
-"""How long a statement may take besides that: then the server is in trouble."""
+"""How long a statement may take after that; if it takes longer, the server is in trouble."""
 SESSION = {
-    "search_path": f"{SCHEMA},pg_temp",  # nothing of ours is looked up elsewhere
+    "search_path": f"{SCHEMA},pg_temp",  # names are looked up in our schema only
     "default_transaction_isolation": "read\\ committed",  # a statement sees what was committed before it
     "client_min_messages": "error",
     "tcp_keepalives_idle": "60",  # a worker whose machine is gone lets go of its locks within two minutes
@@ -39,7 +39,9 @@ NETWORK = {
     "tcp_user_timeout": 60_000,
 }
 LOST = ("08", "40", "53", "55", "57", "58")
-"""SQLSTATE after which it may succeed: connection, rollback, resources, in use, operator, system."""
+"""Classes of SQLSTATE after which a new try may succeed: connection, rollback, resources, in use, operator,
+system.
+"""
 REFUSED = (
     "authentication failed",
     "no password supplied",
@@ -50,11 +52,11 @@ REFUSED = (
     "certificate verify failed",
     "does not support SSL",
 )
-"""What a server says that will say the same again."""
+"""Words in errors that would come again at every try."""
 
 
 class Link:
-    """A connection, which takes our statements."""
+    """A connection that accepts our statements."""
 
     def __init__(self, db: psycopg.Connection[Any]) -> None:
         self.db = db
@@ -71,7 +73,7 @@ class Link:
         self.execute(f"BEGIN {mode}")
         try:
             yield
-            if self.execute("COMMIT").statusmessage != "COMMIT":  # a transaction that failed ends so, too
+            if self.execute("COMMIT").statusmessage != "COMMIT":  # also ends a failed transaction
                 raise ValueError("rolled back")
         except BaseException:
             if not self.db.closed:
@@ -91,10 +93,10 @@ def driver_of() -> Any:
 
 
 def connect(address: Address, patience: float | None = None) -> Link:
-    """A session of our own with the database, which waits `patience` seconds for others' locks.
+    """A new session with the database, which waits up to `patience` seconds for others' locks.
 
-    Raises Busy if it cannot be reached now; InputError if it refuses, or could lose writes. The
-    driver's words are not repeated: of a URI that it cannot read they quote what may be a password.
+    Raises Busy if the server cannot be reached now; InputError if it refuses, or could lose writes. The
+    driver's messages are not repeated: they may quote a password from a URI that the driver cannot read.
     """
     driver, problem = driver_of(), None
     wait = LOCK_SECONDS if patience is None else patience
@@ -120,7 +122,9 @@ def connect(address: Address, patience: float | None = None) -> Link:
 
 def _not_reached(message: str, operational: bool, name: str) -> FmwemError:
     if not operational:
-        return InputError(f"cannot read the URI of the ledger {name}: one of its parameters is none")
+        return InputError(
+            f"cannot read the URI of the ledger {name}: it has an unknown parameter; leave it out"
+        )
     if any(words in message for words in REFUSED):
         how = "correct its user, database, password (PGPASSWORD, ~/.pgpass) or sslmode"
         return InputError(f"the server of the ledger {name} refuses the connection; {how}")
@@ -128,9 +132,9 @@ def _not_reached(message: str, operational: bool, name: str) -> FmwemError:
 
 
 def _check_server(db: Link, name: str) -> None:
-    """Raises InputError if what is committed there could be lost, or where a pooler shares sessions."""
+    """Raises InputError if committed data could be lost, or if a connection pooler shares sessions."""
     with clear(name):
-        # Nor is a session cut off that waits for its next draw.
+        # The server must not end a session that waits for its next draw, either.
         settings = dict(
             db.execute(
                 "SELECT name, CASE WHEN name LIKE 'idle%' THEN set_config(name, '0', false) ELSE setting END "
@@ -145,13 +149,13 @@ def _check_server(db: Link, name: str) -> None:
         what = "runs with fsync off: what is entered could be lost"
         raise InputError(f"the server of the ledger {name} {what}")
     if settings["search_path"].replace(" ", "") != SESSION["search_path"]:
-        what = "a pooler stands before it that shares sessions"
+        what = "a connection pooler that shares sessions is in front of it"
         raise InputError(f"cannot use the ledger {name}: {what}; give the address of the server itself")
 
 
 @contextlib.contextmanager
 def clear(name: str) -> Iterator[None]:
-    """Turn what the driver or damaged rows raise into one line."""
+    """Turn errors of the driver, or caused by damaged rows, into errors of one line."""
     driver = driver_of()
     try:
         yield
@@ -174,7 +178,7 @@ def _explained(error: Any, name: str) -> FmwemError:
             return InputError(f"the ledger {name} is damaged: {what}")
         return Busy(f"another process entered this run in the ledger {name}; try again")
     if state in ("42501", "25006"):
-        why = "its user lacks the right to; see the guide"
+        why = "its user lacks the permission; see `fmwem guide ledger`"
         return InputError(f"cannot read or write the ledger {name}: {why}")
     if state in ("3F000", "42P01"):
         make = "or, if there never was one, `fmwem ledger init` makes it"

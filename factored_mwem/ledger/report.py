@@ -26,10 +26,10 @@ ADMISSION_RULE = (
 
 
 def books(place: str | Path | Address) -> dict[str, Any]:
-    """Every dataset's cap, cost and rest, and a line for each release.
+    """Every dataset's cap, what is spent and what is left of it, and a line for each release.
 
-    And whether journals hold draws that these books know nothing of: None if they could not be looked at,
-    for what the books say can still be shown.
+    It also says whether journals hold draws that the ledger does not know; None if the journals could not be
+    read, because the ledger itself can still be shown.
     """
     ledger = open_ledger(place)
     datasets = [_account(dataset, ledger.entries(dataset.name)) for dataset in ledger.datasets()]
@@ -96,7 +96,7 @@ def _number(value: Fraction | None) -> float | None:
 
 
 def _line(entry: Entry) -> dict[str, Any]:
-    """A release as people ask for it (`promised`), and what it counts in the books' own unit."""
+    """A release: the promise as it was requested (`promised`), and its cost in the unit of the ledger."""
     cost, policy = entry.cost, entry.parameters.get("policy")
     promise = policy if isinstance(policy, dict) else {}
     kinds = {"epsilon": float, "delta": float, "privacy_id": str}

@@ -3,8 +3,8 @@
     begin -> (finished before? verify, and spend nothing) -> reserve, at the first charge
           -> draws, journaled -> drawn -> files -> finish
 
-Without a ledger a run keeps no books and only remembers whether anything was charged. With a run id it
-has a journal, and the same id again goes on where the run died.
+Without a ledger a run only remembers whether anything was charged. With a run id it has a journal, and the
+same id resumes the run where it died.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from factored_mwem.tables.outputs.targets import Target
 
 LAST_WORD_SECONDS = 5.0
-"""How long a run that failed waits for the books, to note that. They count it in full in any case."""
+"""How long a failed run waits for the ledger, to record the failure. Its cost counts in any case."""
 GOES_ON = {
     True: "run the same command again: it goes on from what was measured",
     False: "change what the message names, then run again with the same run id: it goes on from what was "
     "measured",
 }
-"""By whether the same command may succeed."""
+"""Advice, by whether the same command may succeed."""
 MAY_BEAR = (
     "with more memory, or other --max-cells or --max-memory, the same run id goes on from what was measured, "
     "as far as that fits"
@@ -63,7 +63,7 @@ be published goes there, no handler is set here, and nothing is louder than INFO
 
 
 class Booked(Protocol):
-    """What the books must know of a release, or of anything else that spends budget."""
+    """What the ledger must know about a release, or about anything else that spends budget."""
 
     @property
     def promise(self) -> Promise: ...
@@ -73,15 +73,15 @@ class Booked(Protocol):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """All that decides what comes out, but for the private input: public facts, as JSON."""
+        """Everything that determines the result, except the private input: public facts, as JSON."""
 
     @property
     def fingerprint(self) -> Callable[[bytes], bytes]:
-        """Of a key, a keyed digest of the private input."""
+        """The function that gives, for a key, a keyed digest of the private input."""
 
     def divided(self, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Of an attempt's parameters, which may be anybody's: those that no later attempt of its run may
-        change, and those that one may.
+        """The parameters of an attempt, which may come from any file, in two parts: those that no later
+        attempt of its run may change, and those that it may.
         """
 
 
@@ -89,7 +89,7 @@ class Booked(Protocol):
 class Booking:
     """Where a release is entered: a ledger, the table's name in it, and a run id to go on by.
 
-    None of them for a release that nobody books.
+    All are None for a release without a ledger.
     """
 
     ledger: str | Path | Address | None = None
@@ -98,7 +98,7 @@ class Booking:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Booking:
-        """Where somebody's keyword arguments say; they are taken out of `options`."""
+        """The booking that keyword arguments state; they are removed from `options`."""
         return cls(*(options.pop(name, None) for name in ("ledger", "dataset", "run_id")))
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Booking:
 
 
 class Run:
-    """What `begin` hands over."""
+    """A release in progress, as `begin` yields it."""
 
     charged = False
     """Whether noise was paid for, by this attempt or by an earlier one of the same run id."""
@@ -131,7 +131,7 @@ class Run:
     @classmethod
     @contextlib.contextmanager
     def begin(cls, request: Booked, booking: Booking, *, version: str) -> Iterator[Run]:
-        """A run for this request; the books are told how it ends. Without a ledger file it keeps none.
+        """A run for this request; how it ends is entered in the ledger, if there is one.
 
         Raises RolledBack if the ledger is older than its journals; raises InputError if it does not know the
         dataset, protects it under other terms, or knows the run id with other data or parameters;
@@ -174,7 +174,7 @@ class Run:
         self._reservation = reservation
 
     def _resume(self, file: Ledger, request: Booked, reservation: Reservation, run_id: str) -> None:
-        """Take up the run of this id, if there is one; raises InputError if it is not the same run."""
+        """Resume the run of this id, if there is one. Raises InputError if it is not the same run."""
         try:
             self._journal = file.journal(reservation.dataset, run_id)
         except Lost as error:
@@ -199,7 +199,7 @@ class Run:
         log.info("goes on as release %d of dataset %r, run %r (%s): no noise is paid for twice", *run)
 
     def _start_over(self, file: Ledger, run_id: str) -> None:
-        """No entry, no draw: what an attempt wrote to its journal before it died says nothing."""
+        """Ignore the journal of an attempt that died before it was entered, and so before any draw."""
         if self._journal is None:
             what = f"the journal of run {run_id!r} is damaged, and the run is not in the books"
             raise InputError(f"{what}; give another --run-id")
@@ -208,7 +208,7 @@ class Run:
         self._journal.forget()
 
     def _check_same(self, request: Booked, entry: Entry, reservation: Reservation) -> None:
-        """Raise Lost if an earlier attempt asked for something else; note what a later one may change."""
+        """Raises Lost if an earlier attempt made another request; keeps the parameters that may differ."""
         lasting_then, then = request.divided(entry.parameters)
         lasting_now, now = request.divided(reservation.parameters)
         if lasting_then != lasting_now:
@@ -219,9 +219,10 @@ class Run:
             raise Lost(f"{_began_with(reservation)} other data; give another --run-id")
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """`facts` that all attempts of a run share: an earlier one's, if there was one.
+        """The facts that all attempts of a run share: those of an earlier attempt if there was one, else
+        `facts`.
 
-        Raises Lost if it cannot go on.
+        Raises Lost if the run cannot be resumed.
         """
         if self._stuck is not None:
             raise self._stuck
@@ -248,14 +249,16 @@ class Run:
         log.info("entered as release %d of dataset %r in the ledger", self._number, reservation.dataset)
 
     def _entered(self, file: Ledger, reservation: Reservation) -> bool:
-        """Whether the books hold the entry, if a signal kept that from us; yes where they do not answer."""
+        """Whether the ledger holds the entry, after a signal interrupted its writing; assumed if the ledger
+        does not answer.
+        """
         try:
             return file.holds(reservation.mark)
         except FmwemError:
             return True
 
     def noise(self, noise: Noise, accountant: Accountant) -> Noise:
-        """The noise, metered, and journaled where the run has an id."""
+        """The noise, metered, and written to the journal if the run has an id."""
         self._drawing = True
         if self._journal is not None:
             from factored_mwem.ledger.journal import Journaled
@@ -265,8 +268,8 @@ class Run:
         return self._metered
 
     def note(self, about: dict[str, Any]) -> None:
-        """Keep in the journal, if there is one, the question that the draws to come will answer. A resumed
-        run must be asked the same.
+        """Write the question that the next draws answer to the journal, if there is one. A resumed run must
+        be asked the same.
         """
         if self._journaled is not None:
             if self._number is None:  # the journal begins with the first charge
@@ -276,7 +279,7 @@ class Run:
 
     @property
     def noted(self) -> dict[str, Any] | None:
-        """The next question of an earlier attempt; None once all of them were asked again."""
+        """The next question of an earlier attempt; None once all were repeated."""
         return self._journaled.noted if self._journaled is not None else None
 
     @property
@@ -285,7 +288,7 @@ class Run:
         return self._entry is not None and self._entry.spent is not None
 
     def drawn(self, accountant: Accountant) -> None:
-        """All noise is drawn: what was spent takes the place of what was reserved."""
+        """Record that all noise is drawn: from now on what was spent counts, not what was reserved."""
         if self._journal is not None and self._journal.waiting:
             from factored_mwem.ledger.journal import does_not_fit
 
@@ -308,7 +311,7 @@ class Run:
 
     @property
     def resumed(self) -> int:
-        """Draws that came from the journal of an earlier attempt."""
+        """How many draws came from the journal of an earlier attempt."""
         return self._journaled.replayed if self._journaled is not None else 0
 
     @property
@@ -317,7 +320,7 @@ class Run:
         return self._entry is not None
 
     def wrote(self, target: Target) -> bool:
-        """Whether what lies there is a file that this run finished with."""
+        """Whether the file at `target` is one that this run wrote when it finished."""
         if self._entry is None or not target.there():
             return False
         return any(target.sha256() in digests.values() for digests in self._entry.files)
@@ -329,7 +332,7 @@ class Run:
         return all(output.there() for output in files.all) and files.digests() in self._entry.files
 
     def finish(self, files: Files | None = None) -> None:
-        """The release is complete: its files, if there are any, are in place."""
+        """Record that the release is complete, with its files, if there are any, in place."""
         self._finished = files is not None
         reach("before finish")
         if self._file is not None and self._number is not None:
@@ -339,7 +342,7 @@ class Run:
         reach("after finish")
 
     def _failed(self, error: BaseException) -> None:
-        """Note on the error what has become of the budget, then in the books, if they still answer."""
+        """Record the state of the budget on the error, then in the ledger, if it still answers."""
         failure: Any = error
         failure.budget_spent = self.charged
         if self.charged:
@@ -351,7 +354,7 @@ class Run:
                 self._file.change(self._number, "failed", patience=LAST_WORD_SECONDS)
 
     def _outlook(self, error: BaseException) -> tuple[bool, str]:
-        """Whether the same command may succeed without paying again, and what to do."""
+        """(whether the same command may succeed without paying again, advice)."""
         journaled, drawing = self._journal is not None, self._drawing  # drawing: not all noise was drawn
         if self._finished:
             return journaled, COMPLETE
@@ -361,13 +364,13 @@ class Run:
             flags = " and ".join(self._began)
             again = "as when it began, and the same run id: it goes on from what was measured"
             return False, f"give {flags}, {again}"
-        # What was asked is at fault, and cannot be changed now.
+        # The request itself is at fault, and cannot be changed now.
         at_fault = drawing and isinstance(error, InputError) and not isinstance(error, Changed)
         if isinstance(error, Lost) or at_fault:
             return False, STAYS_SPENT
         if not journaled:
             return False, PAYS_AGAIN
-        if isinstance(error, NotAccepted):  # from the journal it would be so again
+        if isinstance(error, NotAccepted):  # the journal would lead to the same error again
             return False, STAYS_SPENT
         too_large = drawing and isinstance(error, ResourceError) and not error.retryable
         if isinstance(error, MemoryError) or too_large:

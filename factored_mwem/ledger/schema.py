@@ -1,7 +1,7 @@
 """Schema: the tables of a ledger, one schema for SQLite and PostgreSQL.
 
 Statements are written for SQLite. PostgreSQL takes them once the names of three types and the placeholders
-are replaced. How a transaction begins, and whom it keeps out, is each connection's own affair.
+are replaced. How a transaction begins, and what it locks, differs between the two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ SHARED = (
     "CREATE TABLE journals (run TEXT NOT NULL, number INTEGER NOT NULL, record BLOB NOT NULL, "
     "PRIMARY KEY (run, number))",
 )
-"""Tables that only a database has. `place`: the copy that was last written; `folder`: of journals, if any."""
+"""Tables that only a database has. `place`: the identifier of the copy that was last written; `folder`: the
+folder of the journals, if any.
+"""
 IN_POSTGRES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
 """PostgreSQL's names of types, by SQLite's."""
 Row = dict[str, Any]
@@ -36,13 +38,13 @@ Row = dict[str, Any]
 
 
 class Connection(Protocol):
-    """What both kinds of connection have."""
+    """The methods that both kinds of connection have."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Any: ...
 
 
 def in_postgres(statement: str) -> str:
-    """A statement of ours as PostgreSQL takes it."""
+    """One of our statements, rewritten for PostgreSQL."""
     types = "|".join(IN_POSTGRES)
     return re.sub(rf"\b({types})\b", lambda match: IN_POSTGRES[match[0]], statement).replace("?", "%s")
 

@@ -269,7 +269,7 @@ def _check_lost(session: Session, rows: float, lost: Mapping[str, float], unique
     if mean <= HOPELESS:
         return
     worst = sorted((name for name in lost if lost[name] > HOPELESS), key=lost.__getitem__, reverse=True)
-    what = f"noise hides {mean:.0%} of the mean column, most of {some_names(worst)}"
+    what = f"noise hides {mean:.0%} of the average column, most of {some_names(worst)}"
     if unique and len(unique) < len(lost):
         what += f" (too few rows share any value of {some_names(unique)}: --drop-unique leaves that out)"
     raise _nothing(session, what, rows, alone=len(lost) == 1)

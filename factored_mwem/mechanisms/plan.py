@@ -136,9 +136,7 @@ class Scope:
     def _check_person_columns(self, columns: Sequence[str] | None) -> None:
         known = self.visible.schema.names if columns is None else columns
         if self.policy.person_columns and self.domain is not None and self.domain.rules:
-            raise InputError(
-                "--person-columns: what is the same in all rows of a person keeps no rules; drop one"
-            )
+            raise InputError("--person-columns cannot keep the rules of the domain; leave out one of the two")
         for name in self.policy.person_columns or ():
             if name not in known or name == ROWS_OF_PERSON:
                 raise InputError(f"--person-columns {name!r}: there is no such column among those released")
@@ -152,7 +150,7 @@ class Scope:
         if name not in known or name == ROWS_OF_PERSON:
             raise InputError(f"--order-by {name!r}: there is no such column among those released")
         if domain is not None and domain.rules:
-            raise InputError("--order-by: what follows what keeps no rules; drop one")
+            raise InputError("--order-by cannot keep the rules of the domain; leave out one of the two")
         text = name in self.visible.folder_columns or self.visible.text
         declared = domain[name].type if domain is not None and name in domain else None
         kind = declared or (None if text else kind_of(self.visible.schema.field(name)))

@@ -210,7 +210,7 @@ def isolated_notes(plan: Plan, forest: Forest) -> tuple[str, ...]:
     names = [repr(plan.modelled.names[a]) for a in isolated(forest) if a < own]
     if not names or plan.candidates.orders.max() < 2:
         return ()
-    return (f"no other column was found to go with {', '.join(names)}: drawn on their own",)
+    return (f"no dependence on other columns was found for {', '.join(names)}: drawn independently",)
 
 
 def most_cells(policy: Policy, limits: RunLimits, *, own: int, scale: float) -> int:

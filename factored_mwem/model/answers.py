@@ -25,7 +25,7 @@ class Small:
 
 
 class ModelAnswers:
-    """Lays out answers, and remembers each component's way to its marginals until the component changes."""
+    """Lays out answers; each component's marginal reader is kept until the component changes."""
 
     def __init__(self, candidates: Candidates) -> None:
         self.candidates = candidates
@@ -101,7 +101,7 @@ class ModelAnswers:
         return self._sources[id_][1]
 
     def _reader(self, part: Component) -> MarginalReader:
-        """The way to a component's marginals."""
+        """The reader of a component's marginals."""
         attribute = self.candidates.levels.attribute
         variables = self._variables[np.isin(attribute[self._variables], part.attributes)]
         return part.reader(variables)

@@ -1,8 +1,9 @@
 """CliqueTree: the cliques along which a component factors, found by triangulating the graph of measurements.
 
-Two variables are neighbours where a measured view holds both; so are the levels of one attribute, each with
-the next. Cliques of the triangulated graph form a tree in which the cliques that hold a variable hang
-together (Lauritzen, Spiegelhalter 1988). A clique keeps the finest variable of an attribute, which fixes all.
+Two variables are neighbours if a measured view holds both; each level of an attribute is a neighbour of the
+next. The cliques of the triangulated graph form a tree in which the cliques that hold a variable are
+connected (Lauritzen, Spiegelhalter 1988). A clique keeps only the finest variable of an attribute, which
+determines the coarser ones.
 """
 
 from __future__ import annotations
@@ -175,6 +176,7 @@ def _tree(levels: Levels, cliques: list[set[int]]) -> CliqueTree:
         for k, clique in enumerate(cliques):
             if not inside[k]:
                 best[k] = max(best[k], (len(clique & cliques[at]), at))
+        # Prim: the next clique is the one that shares most with a clique inside
         new = max((k for k in range(len(cliques)) if not inside[k]), key=lambda k: best[k][0])
         links.append((new, best[new][1]))
         at = new
@@ -186,7 +188,7 @@ def _tree(levels: Levels, cliques: list[set[int]]) -> CliqueTree:
         into = next(
             (j for j in neighbours[k] if all(levels.holds(finest[j], v) is not None for v in finest[k])), None
         )
-        if into is not None:
+        if into is not None:  # a neighbour fixes all of it, so its links go to that neighbour
             for j, shared in neighbours.pop(k).items():
                 del neighbours[j][k]
                 if j != into:

@@ -1,5 +1,5 @@
-"""Corrections: noisy marginals that no clique holds, and what a forest answers in their light. Free: the
-measurements were paid for, and all the rest is public.
+"""Corrections: noisy marginals that no clique holds, and the answers of a forest corrected by them. Free: the
+measurements were paid for, and everything else is public.
 
 A marginal's answer is the trees' own, raked (iterative proportional fitting) to the measured marginals that
 lie inside it, and to the trees' single attributes. Each measured marginal is first shrunk towards the trees'
@@ -19,7 +19,7 @@ from factored_mwem.model.clique_tree import halves
 from factored_mwem.privacy.session import Measurement
 
 SWEEPS = 5
-"""Of raking: three and ten give the same errors of rows to three digits."""
+"""Sweeps of raking; with three or ten the errors of rows are the same to three digits."""
 
 
 class Corrections:
@@ -39,7 +39,9 @@ class Corrections:
     def of(
         cls, levels: Levels, measured: Sequence[Measurement], answers: Sequence[np.ndarray]
     ) -> Corrections:
-        """Of the trees' own `answers` to what was `measured`, float64[cells] in records each."""
+        """The corrections of the trees' own `answers` (float64[cells] each, in records) by what was
+        `measured`.
+        """
         tables = [shrunk(table, m.noisy, m.stddev) for m, table in zip(measured, answers, strict=True)]
         return cls(levels, [m.positions for m in measured], tables)
 
@@ -91,10 +93,13 @@ class Corrections:
 def shrunk(answer: np.ndarray, noisy: np.ndarray, stddev: float) -> np.ndarray:
     """float64[cells]: the mean of what a cell may be, given the trees' `answer` and `noisy` count; its sum.
 
-    The truth is taken to scatter about the answer with a variance in proportion to it; how much is what the
-    differences show above their noise.
+    The truth is assumed to vary around the answer with a variance in proportion to the answer. The factor is
+    estimated from the differences, less the variance of their noise.
     """
-    gap, noise = noisy - answer, max(stddev**2, 1e-300)  # of a file anything: no quotient may be of zeros
+    gap, noise = (
+        noisy - answer,
+        max(stddev**2, 1e-300),
+    )  # a model file may hold any number: no zero is divided by zero
     spread = answer * max(float((gap**2 - noise).sum()), 0.0) / max(float(answer.sum()), 1e-9)
     corrected = np.maximum(answer + spread / (spread + noise) * gap, 0.0)
     total = float(corrected.sum())

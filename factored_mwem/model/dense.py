@@ -138,7 +138,7 @@ class ProductModel:
 
 
 SWEEPS = 100
-"""As in the paper's code."""
+"""Sweeps over the measurements, as in the paper's code."""
 
 
 def update(factor: Factor, measurements: Sequence[Measurement], total: float, *, sweeps: int) -> Factor:
@@ -163,7 +163,7 @@ AnsweredQuestion = tuple[Questions, int, Measurement]
 
 
 def inside(factor: Factor, answered: Sequence[AnsweredQuestion]) -> list[AnsweredQuestion]:
-    """Those of `answered` that are about attributes of a component alone."""
+    """The entries of `answered` whose questions are about attributes of this component only."""
     attributes = set(factor.positions)
     return [each for each in answered if attributes.issuperset(each[0].positions(each[1]))]
 

@@ -1,4 +1,4 @@
-"""Drawing: codes of rows from a forest, down its trees; what no batch changes is laid out once."""
+"""Drawing: codes of rows from a forest, down its trees; the arrays that all batches share are built once."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Drawing:
     def independent(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
         """int64[row] per attribute: the codes of rows drawn independently of each other, as a sample is.
 
-        Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how far
-        a table may be from where it comes from needs these.
+        Their counts vary like multinomial counts, while those of `codes` hardly vary. Use these rows to ask
+        how far a table may be from the distribution that it was drawn from.
         """
         return self._drawn(rows, lambda table, row: _dealt_alone(table, row, rng.random(rows)), {})
 
-    def _drawn(self, rows: int, dealt: Dealt, given: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """int64[row] per attribute; `given`: codes that are known, which the roots begin from."""
+    def _drawn(self, rows: int, dealt: Dealt, evidence: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        """int64[row] per attribute; `evidence`: known codes, int64[row], with which roots begin."""
         codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(self._levels.shape)
         for attributes, steps in self._trees:
-            drawn = {a: given[a] for a in attributes if a in given}
+            drawn = {a: evidence[a] for a in attributes if a in evidence}
             for step in steps:
                 row = np.zeros(rows, dtype=np.int64)
                 for u, adds in step.known:
@@ -70,16 +70,18 @@ class Drawing:
 
 
 class ConditionalDrawing(Drawing):
-    """A forest laid out for drawing rows of which the codes of some attributes are given: those of `given`,
-    in this order, as long as all trees together, which must hold them in one clique each, have at most
-    `most` cells; see `attributes`.
+    """A forest laid out for drawing rows of which the codes of some attributes are known, the `evidence`.
+
+    Each tree must hold its part of the evidence in one clique, which may make the tree larger. So attributes
+    are taken in order, and one is left out where all trees together would have more than `most` cells;
+    `attributes` are those that were taken.
     """
 
-    def __init__(self, model: Forest, given: Sequence[int], most: float) -> None:
+    def __init__(self, model: Forest, evidence: Sequence[int], most: float) -> None:
         self._levels, self.attributes = model.levels, tuple[int, ...]()
         parts = {id_: (part, tuple[int, ...]()) for id_, part in model.components_by_id.items()}
         cells = {id_: sum(part.tree.cells) for id_, part in model.components_by_id.items()}
-        for a in given:
+        for a in evidence:
             id_ = int(model.part_of[a])
             view = model.levels.view([*parts[id_][1], a])
             held = parts[id_][0].tree
@@ -104,10 +106,10 @@ class ConditionalDrawing(Drawing):
                 codes[v] = cells // stride % int(self._levels.sizes[v])
         return codes
 
-    def codes_given(self, given: Mapping[int, np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+    def codes_given(self, evidence: Mapping[int, np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
         """int64[row] per attribute: rows of the model with these codes of `attributes`."""
-        rows = len(next(iter(given.values())))
-        return self._drawn(rows, dealing(rows, rng), given)
+        rows = len(next(iter(evidence.values())))
+        return self._drawn(rows, dealing(rows, rng), evidence)
 
 
 def dealing(rows: int, rng: np.random.Generator) -> Dealt:
@@ -127,20 +129,21 @@ def _dealt_alone(table: Conditional, group: np.ndarray, luck: np.ndarray) -> np.
     first, last = table.first[group], table.first[group + 1] - 1
     low, high = table.ends[first], table.ends[last + 1]
     at = np.searchsorted(table.ends, low + luck * (high - low), side="right") - 1
-    # a group that has rows by a rounding alone may have no cell: any other stands in
+    # a group that got rows by rounding alone may have no cell: any other stands in
     return table.cells[np.clip(at, first, np.maximum(first, last)).clip(0, len(table.cells) - 1)]
 
 
-def _steps(part: Component, given: View) -> list[Step]:
-    """The cliques of a tree in the order in which they are drawn: each after its parent, the root after what
-    it holds of variables that are `given`.
+def _steps(part: Component, evidence: View) -> list[Step]:
+    """The cliques of a tree in the order in which they are drawn: each after its parent, the root after the
+    variables of it that are `evidence`.
     """
     tree, levels = part.tree, part.tree.levels
     steps, reached = [], set(tree.cliques[0])
-    groups = grid(tree.steps(0, given)) if given else np.zeros(tree.cells[0], dtype=np.int64)
-    root = conditional(part.table(0), groups, levels.cells(given))
-    begun = [(v, np.arange(int(levels.sizes[v])) * stride) for v, stride in _strides(levels, given, set())]
-    steps.append(Step(root, begun, _strides(levels, tree.cliques[0], set(given))))
+    groups = grid(tree.steps(0, evidence)) if evidence else np.zeros(tree.cells[0], dtype=np.int64)
+    root = conditional(part.table(0), groups, levels.cells(evidence))
+    strides = _strides(levels, evidence, set())
+    begun = [(v, np.arange(int(levels.sizes[v])) * stride) for v, stride in strides]
+    steps.append(Step(root, begun, _strides(levels, tree.cliques[0], set(evidence))))
     for child, _, separator in tree.edges:
         known, stride = [], 1
         for v in reversed(separator):
@@ -165,7 +168,9 @@ def _strides(levels: Levels, clique: Sequence[int], known: set[int]) -> list[tup
 
 
 def conditional(table: np.ndarray, group: np.ndarray, groups: int) -> Conditional:
-    """The cells of weight, by their group; no rounding of sums may lead to one of weight zero."""
+    """The cells with a positive weight, by group; cells of weight zero are left out, so that no rounding of
+    sums can select one.
+    """
     possible = np.flatnonzero(table)
     order = possible[np.argsort(group[possible], kind="stable")]
     ends = np.concatenate([[0.0], np.cumsum(table[order])])

@@ -33,8 +33,8 @@ class CliqueAxis:
 class EvidenceDrawing:
     """A forest laid out for drawing rows of which any codes are given. Threads may share it.
 
-    A row takes one pass over the cells that what is given leaves in the cliques between what is given: some
-    tens of thousands of cells, not the millions of a large model, are what it is meant for.
+    A row takes one pass over the cells that the evidence leaves possible, in the cliques between its
+    attributes. So this is meant for some tens of thousands of cells, not for the millions of a large model.
     """
 
     def __init__(self, model: Forest) -> None:
@@ -44,29 +44,29 @@ class EvidenceDrawing:
     def codes_given(
         self,
         rows: int,
-        given: Mapping[int, np.ndarray],
+        evidence: Mapping[int, np.ndarray],
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None = None,
         lost: np.ndarray | None = None,
     ) -> list[np.ndarray]:
-        """int64[row] per attribute: rows drawn independently of each other, given the codes `given:
-        int64[row]` of some attributes. `weights`: an attribute, and how much more each of its codes weighs in
-        each row, float64[row, code].
+        """int64[row] per attribute: rows drawn independently of each other, given `evidence`, the codes
+        int64[row] of some attributes. `weights`: an attribute, and the factor on the probability of each of
+        its codes in each row, float64[row, code].
 
-        Where what is given of a component has probability zero in the model, it is dropped: the rest of that
-        component is drawn as if nothing of it were given. `lost: bool[row]` is set in these rows.
+        If a component's part of the evidence has probability zero in the model, it is ignored: the rest of
+        that component is drawn without it. `lost: bool[row]` is set in these rows.
         """
         codes: list[np.ndarray] = [NO_MAP] * len(self._tree_of)
         for tree in self._trees:
-            own = {a: given[a] for a in tree.attributes if a in given}
+            own = {a: evidence[a] for a in tree.attributes if a in evidence}
             soft = weights if weights is not None and weights[0] in tree.attributes else None
             for a, drawn in tree.drawn(rows, own, rng, soft, lost).items():
-                codes[a] = given.get(a, drawn)
+                codes[a] = evidence.get(a, drawn)
         return codes
 
 
 class _Tree:
-    """A component, and what of it each set of attributes that are given leaves free."""
+    """A component, and the cells that each set of attributes with evidence leaves possible."""
 
     def __init__(self, part: Component) -> None:
         self.attributes, self._levels = set(part.attributes), part.tree.levels
@@ -112,19 +112,19 @@ class _Tree:
     def drawn(
         self,
         rows: int,
-        given: Mapping[int, np.ndarray],
+        evidence: Mapping[int, np.ndarray],
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None,
         lost: np.ndarray | None,
     ) -> dict[int, np.ndarray]:
         """int64[row] of each attribute of the component."""
         soft = None if weights is None else weights[0]
-        tree = self._pattern(frozenset(given), soft)
+        tree = self._pattern(frozenset(evidence), soft)
         base = np.zeros((rows, len(self._axes)), dtype=np.int64)
         for k, axes in enumerate(self._axes):
             for axis in axes:
-                if axis.attribute in given:
-                    base[:, k] += axis.lookup[given[axis.attribute]] * axis.stride
+                if axis.attribute in evidence:
+                    base[:, k] += axis.lookup[evidence[axis.attribute]] * axis.stride
         cells, luck = np.empty_like(base), rng.random(base.shape)
         home, place, weight = -1, NO_MAP, NO_WEIGHTS
         if weights is not None:
@@ -146,23 +146,23 @@ class _Tree:
     def _cells(self, clique: int) -> int:
         return int(np.prod([axis.size for axis in self._axes[clique]], dtype=np.int64))
 
-    def _pattern(self, given: frozenset[int], soft: int | None) -> EvidenceTree:
-        """The arrays of a tree where these attributes are given, or weighed."""
-        key = given | ({-1 - soft} if soft is not None else set())
+    def _pattern(self, evidence: frozenset[int], soft: int | None) -> EvidenceTree:
+        """The arrays of a tree for evidence on these attributes, and weights on `soft`."""
+        key = evidence | ({-1 - soft} if soft is not None else set())
         if key not in self._patterns:
-            self._patterns[key] = self._laid_out(given, soft)
+            self._patterns[key] = self._laid_out(evidence, soft)
         return self._patterns[key]
 
-    def _laid_out(self, given: frozenset[int], soft: int | None) -> EvidenceTree:
+    def _laid_out(self, evidence: frozenset[int], soft: int | None) -> EvidenceTree:
         rows, free, many = self._arrays.cliques.copy(), [NO_MAP], len(self._axes)
-        active = [any(axis.attribute in given for axis in axes) for axes in self._axes]
+        active = [any(axis.attribute in evidence for axis in axes) for axes in self._axes]
         if soft is not None:
             active[self._homes[soft][0]] = True
         for k in range(many - 1, 0, -1):
             active[self._parents[k]] |= active[k]
         for k, axes in enumerate(self._axes):
             steps = [
-                np.arange(1 if axis.attribute in given else axis.size, dtype=np.int64) * axis.stride
+                np.arange(1 if axis.attribute in evidence else axis.size, dtype=np.int64) * axis.stride
                 for axis in axes
             ]
             own = grid(steps) if active[k] else NO_MAP

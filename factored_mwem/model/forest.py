@@ -20,7 +20,9 @@ from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.session import Measurement
 
 FEW = 4
-"""Marginals that are added up one by one, where a clique holds each: more are worth a reader's layout."""
+"""Up to this many marginals, each inside a clique, are summed one by one; for more the layout of a reader
+pays off.
+"""
 
 
 class Component:

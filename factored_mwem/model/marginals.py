@@ -17,7 +17,9 @@ from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
 MIN_THREADED_CELLS, PIECES = 2**14, 8
-"""Cells of all marginals below which a second thread would only cost; pieces that two threads share."""
+"""With fewer cells in all marginals a second thread does not pay off; the number of pieces that two threads
+share.
+"""
 MAX_KEPT, MAX_PRODUCTS = 2**22, 2**22
 """Numbers of all conditionals that are kept between views; of the products that are summed at a time."""
 
@@ -157,10 +159,12 @@ class MarginalReader:
         near = tuple(v for v in view if not self._beyond[edge, v])
         start, cells = self.layout.edges[edge, [START, CELLS]].tolist()
         mass = self.beliefs.separators[start : start + cells, None]
-        table = (self._given(child, parent, far) * mass).T @ self._given(parent, child, near)
+        table = (self._kept_conditional(child, parent, far) * mass).T @ self._kept_conditional(
+            parent, child, near
+        )
         return arranged(table.ravel(), far + near, view, self.tree.levels.sizes)
 
-    def _given(self, clique: int, sender: int, view: View) -> np.ndarray:
+    def _kept_conditional(self, clique: int, sender: int, view: View) -> np.ndarray:
         """float64[separator's cells, cells of `view`]: P(view | separator) of variables on the clique's side.
 
         Kept while they fit: views that part at the same edge have most of them in common.
@@ -176,13 +180,16 @@ class MarginalReader:
         return known
 
     def _conditional(self, clique: int, sender: int, view: View) -> np.ndarray:
-        """What `_given` keeps: the clique's table times what lies beyond each of its other neighbours."""
+        """What `_kept_conditional` keeps: the clique's table times what lies beyond its other neighbours."""
         tree, sizes = self.tree, self.tree.levels.sizes
         ways = {v: int(self._next_clique[clique, v]) for v in view}
         inside = tuple(v for v, k in ways.items() if k < 0)
         beyond = {k: tuple(v for v in view if ways[v] == k) for k in dict.fromkeys(ways.values()) if k >= 0}
         factors = [
-            (grid(tree.steps(clique, self._separator[clique, k])), self._given(k, clique, variables)[None])
+            (
+                grid(tree.steps(clique, self._separator[clique, k])),
+                self._kept_conditional(k, clique, variables)[None],
+            )
             for k, variables in beyond.items()
         ]
         between, own = self._separator[clique, sender], tree.levels.cells(inside)

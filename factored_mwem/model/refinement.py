@@ -17,14 +17,20 @@ import numpy as np
 from factored_mwem.kernels.rows import Tables, charge, improve
 
 MAX_SHARE = 0.1
-"""Of a column's rows, in a pass: the tenth in the fullest cells holds three quarters of the gain."""
+"""Largest share of a column's rows that a pass may change: the tenth in the fullest cells has three quarters
+of the gain.
+"""
 MIN_MOVED_SHARE = 0.005
 """Passes end when fewer values change. On nltcs at epsilon 10, .05 gives .0017 and .005 gives .0014."""
 MAX_PASSES = 8
-"""On Adult the first three make nine tenths of the way to where twelve end; on nltcs eight are worth it."""
+"""Most passes. On Adult the first three bring nine tenths of the gain of twelve; on nltcs eight still
+help.
+"""
 NONE = Tables(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.float32))
 MAX_PROPOSALS = 300_000
-"""Values looked at by default, about two seconds; at a million rows ten times as many bring nothing."""
+"""Values tried by default, which takes about two seconds; at a million rows ten times as many bring nothing
+more.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,9 +47,9 @@ class RefinementTarget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refinement:
-    """What rows are moved towards. `groups[a][level]: int[code of a]` is the code at each level, level 0 the
-    code itself. A target sums to the number of rows. `barred`: tables, infinite where no row may come to lie
-    and 0 elsewhere. `kept`: attributes that stay.
+    """The targets that rows are moved towards. `groups[a][level]: int[code of a]` is the code at each level,
+    level 0 the code itself. A target sums to the number of rows. `barred`: tables, infinite where no row may
+    come to lie and 0 elsewhere. `kept`: attributes that stay.
     """
 
     groups: Sequence[Sequence[np.ndarray]]
@@ -53,7 +59,7 @@ class Refinement:
 
 
 def enough(attributes: int, rows: int) -> int:
-    """Proposals after which more bring little."""
+    """How many proposals are enough; more bring little."""
     return min(math.ceil(MAX_SHARE * rows) * MAX_PASSES * attributes, MAX_PROPOSALS)
 
 
@@ -81,7 +87,7 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
     with ThreadPoolExecutor(max_workers=2) as pool:
         while proposals > 0:
             moved = looked = 0
-            for a in rng.permutation(columns).tolist():
+            for a in rng.permutation(columns).tolist():  # in a random order, so that no column always yields
                 count = min(each, proposals)
                 if not count:
                     break
@@ -91,6 +97,7 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
                 # half of the tables on each core: no two share a cell of `residual`
                 take_off = partial(charge, views, column)
                 list(pool.map(take_off, np.array_split(layout, 2), (residual, residual), scratch, costs))
+                # the rows whose removal lowers the L1 most are those in the fullest cells
                 fullest = np.argpartition(costs[0] + costs[1], count - 1)[:count]
                 picks = np.stack([fullest, rng.integers(rows, size=count)])
                 values = np.array(groups[a], dtype=np.int32)

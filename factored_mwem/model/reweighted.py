@@ -1,5 +1,5 @@
-"""Reweighted: a model of other records than those it was fitted to, exactly: of rows, from one in which each
-person weighs one. Free, for the model is public.
+"""Reweighted: an exact change of the weights of records: a model of rows, from a model in which each person
+weighs one. Free, because the model is public.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
         _weighed(part, attribute, weights) if id_ == home else part
         for id_, part in model.components_by_id.items()
     ]
-    made = Forest(levels, parts, model.total * mean)
+    forest = Forest(levels, parts, model.total * mean)
     views = model.corrections.views
     if views:
-        made.corrections = Corrections(levels, views, factor.all_over(levels, views, model.marginals))
-    return made
+        forest.corrections = Corrections(levels, views, factor.all_over(levels, views, model.marginals))
+    return forest
 
 
 def _weighed(part: Component, attribute: int, weights: np.ndarray) -> Component:

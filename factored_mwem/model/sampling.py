@@ -1,7 +1,7 @@
 """Rows from a model, in batches: free, because the model is public. Only this randomness may be seeded.
 
-Batches know nothing of each other: each has a generator of its own, and combs, shuffles and refinement begin
-anew in it. So any number of workers, in any order, draws the same rows.
+Batches are independent: each has a random generator of its own, and sampling and refinement begin anew in it.
+So any number of workers draws the same rows, in any order.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from factored_mwem.workload.candidates import Candidates
 MAX_BATCH_ROWS = 2**17
 """Most rows drawn and decoded at a time."""
 MAX_REFINED_ROWS = 500_000
-"""Beyond this many rows their own scatter is so small that refinement gained nothing."""
+"""With more rows refinement gains nothing, because the random variation of their counts is small."""
 MAX_CORRECTED_ROWS = 4_000_000
-"""Beyond this many rows the marginals that correct a model's trees are left out, too: so few of the proposals
-fall to a row that nothing comes of them. On a table of 20 columns with 1,096 corrections, refining a million
-rows lowers their mean 2-way error by 5 %, four million by .7 % (3-way: .8 and .2 %), at five times the time.
+"""With more rows the marginals that correct a model's trees are left out, too, because each row gets too few
+proposals for any gain. On a table of 20 columns with 1,096 corrections, refining a million rows lowers their
+mean 2-way error by 5 %, four million by .7 % (3-way: .8 and .2 %), at five times the time.
 """
 BYTES_A_CELL = 16.0
-"""Of those tables: shares, targets, and what is left between rows and targets."""
+"""Memory for a cell of the refinement tables: shares, targets, and differences between rows and targets."""
 MAX_AIM_CELLS, MAX_AIMS = 2**24, 5_000
-"""Cells and number of those tables at most."""
+"""Most cells and most tables in a refinement."""
 CELLS_A_ROW = 1
-"""Cells of a target for each row, at most: in an emptier table a row is as far off in the next cell as in
-the last, and refinement tears rows off a diagonal for nothing. Of two near-equal weights (ACS, epsilon 1) the
-rank correlation is .77 with two cells a row, .79 with a half, .81 with a fifth, and the mean 3-way error of
-discretised Adult at epsilon 10 is .1020, .1028 and .1037; with one it is .1022.
+"""Most cells of a target for each row. In a sparser table a neighbouring cell counts as no better than a
+distant one, and refinement scatters rows of a diagonal without a gain. Of two near-equal weights (ACS,
+epsilon 1) the rank correlation is .77 with two cells a row, .79 with a half, .81 with a fifth, and the mean
+3-way error of discretised Adult at epsilon 10 is .1020, .1028 and .1037; with one it is .1022.
 """
 MAX_TEXT_BYTES = 2**30
 """Most bytes of a column of text in a batch: the library takes up to 2^31."""

@@ -1,3 +1,3 @@
-"""What reads a private table for free: NOT PRIVATE, for the owner's eyes alone. `cli` imports it, and nothing
-else.
+"""Everything that reads a private table without spending budget: NOT PRIVATE, for the owner only. Only `cli`
+imports it.
 """

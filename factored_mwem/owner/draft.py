@@ -1,8 +1,8 @@
 """Draft: NOT PRIVATE. A first domain read off the data, for a person to review and correct.
 
-One rule for all columns. Few values are a set of categories, whatever their type. Else popular numbers and
-moments (zeros, sentinels, spikes) are special values, and the rest is cut into bins of about equal mass at
-round places. Texts that few rows hold are never listed.
+The same rule holds for all columns. Few values become categories, whatever their type. Otherwise popular
+numbers and moments (zeros, sentinels, spikes) become special values, and the rest is cut into bins of about
+equal mass at round places. Texts that few rows hold are never listed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from factored_mwem.tables.inputs.text_form import Records
 MAX_CATEGORIES = 200
 """A text column with more values keeps its most frequent ones; the rest become `other`."""
 FEW = 32
-"""Numbers and moments of at most so many values are categories."""
+"""Numbers and moments with at most so many values become categories."""
 MOST_SENTINELS = 8
-"""Texts beside numbers: with more of them the column is one of text."""
+"""Most special texts in a column of numbers; with more, the column is text."""
 OTHER = "other"
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
-"""Of the years 1 and 9999."""
+"""The first day of the year 1 and the last of 9999, in days since 1970."""
 
 
 def draft(
@@ -50,7 +50,7 @@ def draft(
     Review every field, and widen bounds to what is publicly known; `Domain.questions` says what is to be
     decided, most urgent first. No release takes the draft before `Domain.reviewed()`, or before a person
     removes "draft" from its file. `records`: see Policy; `dialect`: how a text file is written, which the
-    domain then says, too. Raises InputError for a table without rows.
+    domain then says, too. Raises InputError if the table cannot be read, or has no rows.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import draft
@@ -72,7 +72,7 @@ def draft(
         for name in names
     ]
     texts = [a for a in attributes if a.type == "string"]
-    if table is not raw and texts:  # which a declared domain leaves as they are written
+    if table is not raw and texts:  # a declared domain reads text as it is written
         drafted = profile(respelt(raw, dialect, Domain(texts)), [a.name for a in texts])
         profiles |= drafted
         attributes = [
@@ -81,8 +81,8 @@ def draft(
     rules = relations(table, attributes, profiles)
     seen = {name: _seen(column) for name, column in profiles.items()}
     questions = questions_of(attributes, seen, text=table.text)
-    said = None if dialect == PLAIN else dialect
-    return Domain(attributes, draft="the domain", rules=rules, dialect=said, questions=questions)
+    notation = None if dialect == PLAIN else dialect
+    return Domain(attributes, draft="the domain", rules=rules, dialect=notation, questions=questions)
 
 
 def _seen(column: ColumnProfile) -> SeenColumn:
@@ -111,7 +111,9 @@ def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a column holds: values of `type`, `sentinels` beside them, and whether rare texts are `lost`."""
+    """The form of a column: values of `type`, with texts as `sentinels`, and whether rare texts are
+    `lost`.
+    """
 
     type: str
     kinds: tuple[str, ...] = ()
@@ -120,7 +122,7 @@ class _Form:
 
 
 def _form(column: ColumnProfile, votes: dict[str, int], typed: str | None) -> _Form:
-    """By the type of a typed column, else by the narrowest kind that covers all but a few texts."""
+    """The form by the type of a typed column, else by the narrowest kind that covers all but a few texts."""
     present = {kind for kind in KINDS if votes[kind]} - {"null", "marker"}
     if typed == "boolean" or (typed is None and present == {"boolean"}):
         return _Form("boolean")
@@ -168,12 +170,12 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
 
 
 def _zone(column: ColumnProfile) -> str | None:
-    """The zone that all timestamps say, UTC if most say another each, or none."""
+    """The time zone of the timestamps: the one that all name, UTC if most name different ones, else None."""
     rows = column.zones()
-    said = np.flatnonzero(rows[1:]) + 1
+    zones = np.flatnonzero(rows[1:]) + 1
     if 2 * rows[0] >= rows.sum():
         return None
-    return ZONES[int(said[0])] if len(said) == 1 and not rows[0] else "UTC"
+    return ZONES[int(zones[0])] if len(zones) == 1 and not rows[0] else "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ class _Distinct:
 
 
 def _distinct(column: ColumnProfile, form: _Form, decimals: int | None) -> _Distinct:
-    """What a domain can hold of a column's numbers or moments, clipped to that."""
+    """A column's numbers or moments, clipped to the range of a domain."""
     units, counts = column.numbers(form.kinds, form.type)
     most, steps = {"integer": WIDEST, "number": MAX_NUMBER / 4}.get(form.type), 1
     scale = MICROS_A_DAY if form.type == "datetime" else 1
@@ -243,8 +245,8 @@ def _values(distinct: _Distinct, sentinels: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _one_bin_each(units: np.ndarray, spikes: np.ndarray) -> np.ndarray | None:
-    """bool[value]: where most whole numbers of a short stretch come, and beyond it popular ones alone, those
-    of the stretch.
+    """bool[value]: the values of a short range in which most whole numbers occur, if beyond it there are only
+    popular ones.
     """
     ends = np.searchsorted(units, units + ONE_BIN_EACH)
     first = int(np.argmax(ends - np.arange(len(units))))

@@ -1,6 +1,6 @@
 """Mass: popular values, and bins of about equal mass at round places, from exact counts of values.
 
-Pure functions of arrays. What they are given is read off the data, and so is what they return: NOT PRIVATE.
+Pure functions of arrays. Their arguments are read off the data, and so are their results: NOT PRIVATE.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 MOST_BINS = 128
-"""Bins of a column, about."""
+"""About the most bins of a column."""
 FEWEST_BINS = 8
-"""Of a column with more values, however few the rows."""
+"""The fewest bins of a column with more values, however few its rows."""
 RARE = 10
-"""What fewer rows hold is not listed, and makes no bin: it may say who they are."""
+"""A value that fewer rows hold is not listed, and gets no bin of its own, because it may show who they
+are.
+"""
 GAP = 4
-"""A stretch without rows is cut out of a bin where it is so many times wider than most bins."""
+"""A gap without rows is cut out of a bin if it is so many times wider than most bins."""
 MARGIN = 10
 """A bin beside it keeps at most such a part of it, and grows by no more than that."""
 
@@ -27,9 +29,9 @@ def popular(counts: np.ndarray) -> np.ndarray:
     """bool[value]: the values that hold at least a MOST_BINS-th of the rows that no more popular value holds,
     and no fewer than RARE.
 
-    Among bins of equal mass such a value would fill one alone, and be smeared over whatever lies between it
-    and its neighbours. What is left is looked at again without it: where zero is 96 % of the rows, the
-    spikes among the other 4 % count as much as if there were no zeros.
+    In bins of equal mass such a value would fill a bin alone, and its rows would be spread over the values up
+    to its neighbours. The remaining values are examined again without it: if 96 % of the rows are zero,
+    spikes among the other 4 % count as if there were no zeros.
     """
     order = np.argsort(-counts, kind="stable")
     ranked = counts[order]

@@ -22,14 +22,14 @@ NUMBERED = "most of its numbers come once: if it is an identifier, leave it out 
 MANY_TEXTS = 50
 """A list of more texts may name people, or be open."""
 LOOKED_AT = 200
-"""Texts of a column in which a notation is looked for."""
+"""Most texts of a column in which a notation is searched for."""
 MOST = 0.9
-"""The share of them that must have it."""
+"""The share of these texts that must be in the notation."""
 NOTHING = re.compile(
     r"(?i)\W*|\W*(n\W?a|nan|nil|none|null|unk(nown)?|missing|not (available|known|applicable|specified)"
     r"|not stated|unspecified|unassigned|refused|don'?t know)\W*"
 )
-"""Words that may say that nothing is known."""
+"""Words that may mean a missing value."""
 DAY = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/.-])(.*)")
 YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)(.*)")
 MONTH_NAME = re.compile(r"(\d{1,2})([ -])([A-Za-z]{3})\2(\d{4}|\d{2})(?!\d)(.*)")
@@ -38,8 +38,8 @@ NUMBER = re.compile(r"[$€£]?\s*[+-]?\d{1,3}(?:[., ']\d{3})*(?:[.,]\d+)?\s*[%$
 
 @dataclass(frozen=True, slots=True)
 class SeenColumn:
-    """What was seen of a column beside what the draft holds: some LOOKED_AT of its `texts`, whether some are
-    `coded`, digits after a zero, and whether most rows hold a value of their own alone, `once`.
+    """Facts about a column that the draft does not hold: up to LOOKED_AT of its `texts`; `coded`: whether
+    some are digits after a zero; `once`: whether most rows hold a value that no other row holds.
     """
 
     texts: tuple[str, ...]
@@ -127,7 +127,7 @@ UNORDERED = 'remove "categoriesOrdered"; if a value is missing, add it'
 
 
 def _marker(attribute: Attribute, values: list[object]) -> str | None:
-    """The number, far from the others or below 0 alone, by which many tables say that nothing is known."""
+    """A number that often stands for a missing value: far from all others, or the only negative one."""
     if attribute.type not in ("integer", "number"):
         return None
     inside = [float(cut) for cut in attribute.cuts] if not attribute.categorical else []
@@ -157,20 +157,22 @@ def _ends(attribute: Attribute) -> tuple[object, object]:
 
 
 def _is_run(attribute: Attribute) -> bool:
-    """Whether the listed whole numbers follow each other, which codes and counts do."""
+    """Whether the listed whole numbers are consecutive, as codes and counts are."""
     first, last = attribute.values[0], attribute.values[-1]
     return int(last) - int(first) == len(attribute.values) - 1
 
 
 def _notation(column: SeenColumn) -> str | None:
-    """Dates and numbers that were not read, because they are written in a way that somebody must say."""
+    """The question about dates and numbers that were read as text, because their notation must be
+    declared.
+    """
     texts = [text.strip() for text in column.texts]
     texts = [text for text in texts if text]
     for pattern, name in ((YEAR_FIRST, _year_first), (DAY, _day_or_month_first), (MONTH_NAME, _month_name)):
         matches = [match for text in texts if (match := pattern.fullmatch(text))]
         if texts and len(matches) >= MOST * len(texts):
-            said = name(matches)
-            return f"looks like dates but is taken as text: to read it, say --date-format {said}"
+            date_format = name(matches)
+            return f"looks like dates but is taken as text: to read it, say --date-format {date_format}"
     numbers = [text for text in texts if NUMBER.fullmatch(text)]
     if len(numbers) >= MOST * len(texts) > 0 and not column.coded:
         plain = "write plain numbers, without groups of digits and signs"

@@ -1,5 +1,5 @@
-"""Relations: NOT PRIVATE. What one column of a table says of another in every row, for a draft to propose as
-rules: copies, parts of times and of digits.
+"""Relations: NOT PRIVATE. Columns that follow from another in every row of a table (copies, parts of times,
+digits), for a draft to propose as rules.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.table import Table
 
 SOME_ROWS = 2000
-"""Rows by which most of what may be is seen not to be."""
+"""The first rows, which rule out most hypotheses."""
 LEAST = 3
-"""Values of a column that follows: two columns of fewer agree by chance."""
+"""Least number of values of a column that follows from another; with fewer, columns agree by chance."""
 
 
 def relations(
     table: Table, attributes: Sequence[Attribute], profiles: Mapping[str, ColumnProfile]
 ) -> list[Rule]:
-    """NOT PRIVATE: the rules that no row breaks and that the attributes can keep, of each column one."""
+    """NOT PRIVATE: the rules that no row breaks and that the attributes can keep, one for each column."""
     known = {a.name: _known(a) for a in attributes}
     some = next((batch for batch in table.batches(list(known)) if batch.num_rows), None)
-    told = [a for a in attributes if len(profiles[a.name].counts) >= LEAST]
-    guesses = list(_hypotheses(told, table.schema))
+    candidates = [a for a in attributes if len(profiles[a.name].counts) >= LEAST]
+    guesses = list(_hypotheses(candidates, table.schema))
     if some is None or not guesses:
         return []
     cells = dict(zip(known, some.slice(0, SOME_ROWS).columns, strict=True))
@@ -71,7 +71,7 @@ def _hypotheses(attributes: Sequence[Attribute], schema: pa.Schema) -> Iterator[
 
 
 def _fits(attributes: Sequence[Attribute], rules: Sequence[Rule]) -> bool:
-    """Whether a domain with these rules can be had."""
+    """Whether these rules make a valid domain."""
     try:
         Domain(attributes, rules=rules)
     except InputError:

@@ -1,13 +1,13 @@
-"""Attempts: models fitted and rows drawn until one meets what was asked of it; without criteria, once.
+"""Attempts: models are fitted and rows drawn until one meets the criteria; without criteria, once.
 
-Tries are paid for by plain composition: each gets an equal part of the budget beforehand, and what was
-released is chosen by noisy numbers that all were paid for, which is post-processing. Private selection (Liu
-and Talwar 2019; Papernot and Steinke 2022) lets a try of pure differential privacy cost half the budget
-however many there are, if it stops at random: worse than composition for one try, the same for two, and from
-three on the noise is 2 / r of composition's r-fold. Under zCDP, the default, r tries make the noise sqrt(r)
-times as large; there is no such theorem for rho, and selection by way of pure epsilon would price every
-Gaussian as Laplace. A random stop would also refuse releases that meet what was asked. So composition it is,
-exact in fractions.
+Tries are paid for by plain composition: each gets an equal part of the budget beforehand. The released one is
+chosen by noisy numbers that were all paid for, which is post-processing. Private selection (Liu and Talwar
+2019; Papernot and Steinke 2022) lets a try of pure differential privacy cost half the budget however many
+there are, if it stops at random: worse than composition for one try, the same for two, and from three on the
+noise is 2 / r of composition's r-fold. Under zCDP, the default, r tries make the noise sqrt(r) times as
+large; there is no such theorem for rho, and selection by way of pure epsilon would price every Gaussian as
+Laplace. A random stop would also refuse releases that meet what was asked. So composition it is, exact in
+fractions.
 
 A domain that is learnt is learnt once, for all tries; each try is everything after that.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from factored_mwem.mechanisms.certify import Extent
 
 SAMPLE = 2**32
-"""The number of the generator that draws which marginals are certified: no batch of rows has it."""
+"""The number of the random generator that draws which marginals are certified; no batch of rows uses it."""
 
 
 def first_accepted(
@@ -58,7 +58,7 @@ def first_accepted(
     for number in range(1, policy.tries + 1):
         paying = session if policy.tries == 1 else session.paid_by(session.accountant.part(each))
         fitted = fit(paying, plan, report)
-        # not out of what fits may spend: the certificate's part was set aside
+        # paid from the part set aside for certificates, not from that of fits
         apart = session.paid_by(session.accountant.root.part(request.certifying / policy.tries))
         rows = rows_of(plan, fitted.model, seed)
         certificate = make_certificate(apart, extent, rows, policy, plan.modelled, number)
@@ -71,7 +71,7 @@ def first_accepted(
 
 
 def certified(plan: Plan, seed: int = 0) -> Extent:
-    """What is certified under a plan: public, and the same for every attempt of a run."""
+    """The marginals that are certified under a plan: public, and the same for every attempt of a run."""
     from factored_mwem.mechanisms.certify import extent_of
 
     most = plan.certified_cells
@@ -85,9 +85,9 @@ def certified(plan: Plan, seed: int = 0) -> Extent:
 
 @dataclass(frozen=True, slots=True)
 class CertificateForecast:
-    """What certificates will cost, all tries together, and how wide the bounds of one will be, about, for
+    """The cost of the certificates of all tries together, and about how wide the bounds of one will be for
     small errors: of the mean of each order, of a column, of the worst (below and above it). `each`: the share
-    of the budget that a try's model has; `marginals`: those that are counted of those `asked` for.
+    of the budget for the model of a try; `marginals`: how many are counted, of those `asked` for.
     """
 
     share: float
@@ -101,7 +101,7 @@ class CertificateForecast:
 
 
 def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
-    """The forecast for a table of about so many rows; None if no certificate is asked for."""
+    """The forecast for a table of about `rows` rows; None if no certificate is requested."""
     policy, budget = plan.policy, plan.request.budget
     if policy.certificate is None:
         return None

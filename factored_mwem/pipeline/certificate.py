@@ -1,4 +1,4 @@
-"""Certificate: the released rows counted as they will be written, their errors, and the criteria."""
+"""Certificate: counts of the released rows as they will be written, their errors, and the criteria."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def count_rows(rows: Batches, modelled: Domain, extent: Extent) -> Released:
 def make_certificate(
     session: Session, extent: Extent, rows: Batches, policy: Policy, modelled: Domain, tried: int
 ) -> Certificate:
-    """The certificate of these rows, for all that the session may spend: that of try number `tried`.
+    """The certificate of the rows of try number `tried`, which spends all that the session may spend.
 
-    With several tries the bounds of all of them hold together, so those of the one that is released do.
+    With several tries the bounds of all of them hold together, and so do those of the released one.
     """
     assert policy.certificate is not None  # as of every release that is certified
     failure = (1 - CONFIDENCE) / policy.tries
@@ -63,7 +63,7 @@ def _stated(error: Error, extent: Extent, names: Sequence[str]) -> CertifiedErro
 
 
 def unmet(criteria: Sequence[Criterion], certificate: Certificate) -> list[str]:
-    """What fails, in words: the criteria whose error may be larger, as far as the certificate knows."""
+    """The criteria that fail, in words: those whose error may be larger, by the bounds of the certificate."""
     failures = []
     for criterion in criteria:
         error = next(e for e in certificate.errors if _is_of(e, criterion))

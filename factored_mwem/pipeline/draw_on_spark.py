@@ -1,4 +1,4 @@
-"""Draw on Spark: rows of a release drawn by the workers of a cluster, the same that one process draws."""
+"""Draw on Spark: the workers of a cluster draw rows of a release, the same as one process draws."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def draw_on_spark(release: Release, session: Any, rows: int, *, seed: int | None
     """A data frame of PySpark with the rows of `release.sample(rows, seed=seed)`, in any order. Free: the
     model is public, and all that the workers get.
 
-    They are drawn again whenever Spark reads the frame, the same ones. Text that is coded comes as text,
-    times without a zone as `timestamp_ntz`, unsigned numbers as signed. InputError if `rows` < 0.
+    Whenever Spark reads the frame, the same rows are drawn again. Text that is coded comes as text, times
+    without a zone as `timestamp_ntz`, unsigned numbers as signed. InputError if `rows` < 0.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -65,7 +65,8 @@ def learn(
     there under `dataset`. A release under the domain pays nothing for it. The rest: as of `release`.
 
     Raises:
-        NothingLearnt: noise hides nearly everything.
+        NothingLearnt: noise hides nearly everything; what was spent until then counts.
+        InputError, BudgetExceeded, ResourceError: as of `release`, before anything is spent.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import learn, release

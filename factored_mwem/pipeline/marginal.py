@@ -19,7 +19,7 @@ MAX_MARGINAL_CELLS = 2**26
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Marginal:
-    """Records by the values of some columns, as a model believes them: `counts: float64[codes, ...]`.
+    """Records by the values of some columns, as estimated by a model: `counts: float64[codes, ...]`.
 
     The axes of `counts` stand for `names`, in that order; `labels` says what their positions stand for.
 

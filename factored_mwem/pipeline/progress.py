@@ -17,7 +17,8 @@ __all__ = ["Progress", "is_first_run", "measured", "show_count", "show_progress"
 
 @contextlib.contextmanager
 def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress], None]]:
-    """A bar on stderr or in a notebook, nothing elsewhere: what it yields is a `report`.
+    """A bar on stderr or in a notebook, and nothing elsewhere. It yields a callback, the `report` argument of
+    a release.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release, show_progress
@@ -48,7 +49,9 @@ def show_count(what: str, console: Console | None = None) -> Iterator[Callable[[
 
 @contextlib.contextmanager
 def _bar(text: str, console: Console | None, *more: ProgressColumn) -> Iterator[Callable[..., None]]:
-    """What changes a bar, which appears at the first change; changes nothing if no person looks."""
+    """A function that changes a bar, which appears at the first change; it does nothing if nobody is
+    looking.
+    """
     console = console or Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
         yield lambda **_: None
@@ -87,5 +90,7 @@ def measured(step: Progress) -> str:
 
 
 def visible(text: str) -> str:
-    """Text with control characters spelt out: names may hold anything, also what steers a terminal."""
+    """Text with control characters spelt out, because names may hold anything, also what controls a
+    terminal.
+    """
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

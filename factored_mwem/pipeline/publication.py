@@ -1,8 +1,8 @@
 """Publication: the files of a run, put in place one after the other, the record last.
 
-Nothing is left of a failure, for a file without its record would be taken for a release; what an earlier
-attempt of the same run wrote must be what this one writes, and stays. Where another release's files are
-replaced, its record goes before the first of them.
+After a failure no file is left, because a file without its record would be taken for a release. Files of an
+earlier attempt of the same run must equal those of this one, and stay. When files of another release are
+replaced, its record is removed before the first of them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from factored_mwem.tables.outputs.targets import Destination, Target, write_text
 Kind = TypeVar("Kind", bound=Statement)
 Kept = TypeVar("Kept", bound=Files)
 MAX_RECORD = 2**24
-"""Bytes of an earlier record that are looked at."""
+"""Largest earlier record that is read, in bytes."""
 
 
 class Publication(Generic[Kept]):
     """Puts files in place: `exists` says what happens to existing ones."""
 
     def __init__(self, files: Kept, exists: IfExists, booking: Booking = Booking()) -> None:
-        """Raise InputError if a file may not be written; for a run with an id only the run can know that."""
+        """Raises InputError if a file may not be written; for a run with an id only the run can decide
+        that.
+        """
         self.files, self.exists = files, exists
         self._put: list[Destination] = []
         self._earlier: Replaced | None = None
@@ -44,7 +46,7 @@ class Publication(Generic[Kept]):
     @contextlib.contextmanager
     def of(self, run: Run) -> Iterator[None]:
         """The block makes the release and writes its files; after it the run is finished."""
-        if run.is_resumed and self.exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
+        if run.is_resumed and self.exists is IfExists.REFUSE:  # an earlier attempt wrote the same files
             self.exists = IfExists.VERIFY
         self.files.check(self.exists)
         there = self.exists is IfExists.REPLACE and self.files.manifest.there()
@@ -62,7 +64,7 @@ class Publication(Generic[Kept]):
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
-        """The block puts files in place; where it fails, they are removed again."""
+        """The block puts files in place; if it fails, they are removed again."""
         try:
             yield
         except BaseException:
@@ -77,7 +79,7 @@ class Publication(Generic[Kept]):
             self.files.manifest.remove()
 
     def stated(self, statement: Kind) -> Kind:
-        """The record with what it says of an earlier one that it replaces."""
+        """The record, with the facts about an earlier one that it replaces."""
         if self._earlier is None:
             return statement
         return statement.model_copy(update={"replaced": self._earlier.together(statement.guarantee)})
@@ -113,7 +115,7 @@ class Publication(Generic[Kept]):
 
 
 def _earlier(record: Target) -> Replaced:
-    """What a record that is to be replaced stands for."""
+    """The facts about a record that will be replaced."""
     content = record.read()
     try:
         return Replaced.before(read_record(content) if len(content) <= MAX_RECORD else None)

@@ -51,7 +51,7 @@ def publish(
                 save(release, files.model, exists, place.replacing)
         manifest = write_release(release.drawn(), release.manifest, place, how.workers, before=write_page)
         if not _in_place(manifest, files):
-            place.keep()  # they may be the other process's by now
+            place.keep()  # by now they may be those of the other process
             raise ResourceError(
                 f"another process wrote {files.data} at the same time; give every job its own -o, and run "
                 "this one again"

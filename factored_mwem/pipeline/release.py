@@ -53,6 +53,9 @@ def release(
         InputError: the table cannot be read, or an argument is wrong or does not fit it.
         BudgetExceeded: the ledger, or the budget itself, does not cover a cost.
         ResourceError: there is too little memory or disk, or a marginal has too many cells.
+    Raises, after noisy numbers were paid for:
+        NothingLearnt: without a domain, noise hides nearly everything.
+        NotAccepted: no try meets the criteria of the policy.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -79,7 +82,7 @@ def make(
     request: Request, run: Run | None = None, report: Report = lambda _: None, *, noise: Noise | None = None
 ) -> Release:
     """Make a release; `run` enters its cost. The caller writes the files and then calls `run.finish`.
-    `noise`: OpenDP's by default; tests give a fake.
+    `noise`: OpenDP's by default; tests pass a fake.
     """
     policy, run = request.policy, run or Run()
     machine = Machine.of(policy)  # before any row is in memory
@@ -89,14 +92,14 @@ def make(
     # Public facts: what can be refused is refused here.
     scope = Scope.of(request, Machine(*spent.pinned["machine"]))
     session = replace(spent.session, spill=scope.spill)
-    if policy.certificate is not None:  # what is kept for it, nothing else can spend
+    if policy.certificate is not None:  # set aside, so that nothing else can spend it
         session = session.paid_by(spent.accountant.part(request.fitting_all.amount))
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     make_ready(policy.engine)
     table: Source  # ---- private from here ...
     people = None
     if policy.people:
-        people = _found(session, request, scope)
+        people = _person_facts(session, request, scope)
         table, scope = request.people(people.most_rows), scope.using(people.most_rows)
         plan = Plan.of(scope, scope.domain, people=people) if scope.domain is not None else None
     else:
@@ -139,9 +142,9 @@ def _noted(report: Report) -> Report:
     return note
 
 
-def _found(session: Session, request: Request, scope: Scope) -> PersonFacts:
-    """How many rows of a person are used, and what is the same in all of them: as somebody said, else as
-    noise can tell.
+def _person_facts(session: Session, request: Request, scope: Scope) -> PersonFacts:
+    """How many rows of a person are used, and which columns are the same in all of them: as declared, or else
+    by noisy counts.
     """
     from factored_mwem.privacy.people import constant_columns, most_rows
 
@@ -154,8 +157,9 @@ def _found(session: Session, request: Request, scope: Scope) -> PersonFacts:
 def _learnt(
     session: Session, table: Source, scope: Scope, spent: Spent, people: PersonFacts | None
 ) -> tuple[Session, Plan]:
-    """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
-    learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
+    """The session and the plan under a learnt domain. If the release ends here because hardly anything could
+    be learnt, the ledger enters what was spent so far; after a refusal that other limits can avoid the run
+    stays open.
     """
     from factored_mwem.mechanisms.learn import learn
 

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def generator(seed: int, batch: int) -> np.random.Generator:
-    """What batch `batch` of the rows of `seed` is drawn with: the same whoever draws it, and when.
+    """The generator for batch `batch` of the rows of `seed`: the same for whoever draws it, at any time.
 
-    A spawn key, not the list [seed, batch]: of lists numpy joins the words, so that batch b of a seed below
-    2^32 would be the first batch of seed + 2^32 * b.
+    It uses a spawn key, not the list [seed, batch]: numpy joins the words of a list, so batch b of a seed
+    below 2^32 would equal the first batch of seed + 2^32 * b.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(batch,)))
 
@@ -119,7 +119,7 @@ class Release(Contents):
 
     @property
     def evidence(self) -> Evidence:
-        """What answers rest on. Raises InputError where people were counted, not rows."""
+        """The evidence that answers rest on. Raises InputError if people were counted, not rows."""
         from factored_mwem.answers.evidence import Evidence
 
         if self.manifest.people is not None:
@@ -147,7 +147,7 @@ class Release(Contents):
         replicates: int = COUNT,
         report: CountReport = lambda done, of: None,
     ) -> Answer:
-        """What the release says to a query, with error bars: free, from public facts alone.
+        """The answer of the release to a query, with error bars: free, from public facts alone.
 
         `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
         the error of the rows as a sample. Raises InputError if it names what is not there. What only the
@@ -158,7 +158,8 @@ class Release(Contents):
 
         evidence = self.evidence
         errors = partial(self.keeper.replicates, evidence, self.seed, replicates, report)
-        known = errors if evidence.engine == "tree" else None  # no likelihood: nobody knows the errors
+        # not a likelihood fit, so the errors are unknown
+        known = errors if evidence.engine == "tree" else None
         return Answering(evidence, known).answer(query, population=population)
 
     def replicates(self, count: int, *, seed: int | None = None) -> Iterator[pa.Table]:
@@ -166,7 +167,8 @@ class Release(Contents):
         a model that differs from the release's as that may differ from the truth. `combine` makes of a
         figure computed on each an estimate with its error; the same tables for the same `seed`.
 
-        Raises InputError for engine mwem, whose model no likelihood was fitted to.
+        Raises InputError for a `count` below 2 and, at the first table, for engine mwem, whose model is not a
+        likelihood fit.
         """
         if count < 2:
             raise InputError(f"{count} replicates: must be a whole number, 2 or more")
@@ -174,7 +176,9 @@ class Release(Contents):
         return tables(self.evidence, self.schema, self.rows, count, seed)
 
     def marginal(self, *names: str) -> Marginal:
-        """The model's counts of rows over these columns: less noisy than synthetic rows', and free."""
+        """The model's counts of rows over these columns: less noisy than synthetic rows', and free. Raises
+        InputError if there is no such column, or the counts are too many.
+        """
         from factored_mwem.pipeline.marginal import marginal_of
 
         return marginal_of(self.rows_model, self.domain, names)
@@ -188,7 +192,8 @@ class Release(Contents):
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
         policy, workload, model = self.manifest.policy, self.manifest.queries, self.rows_model
         if self.manifest.people is not None and self.manifest.people.order_by is not None:
-            return self._batches(rows, seed, (), model)  # what moves a row away would break what follows it
+            # moving a row would break the order of those after it
+            return self._batches(rows, seed, (), model)
         return self._batches(rows, seed, aims_for(workload, self.domain, model, rows, policy), model)
 
     def _batches(self, rows: int, seed: int, aims: Sequence[View], model: Forest | None = None) -> Batches:
@@ -277,11 +282,12 @@ class Release(Contents):
     def write(
         self, path: str | Path, *, overwrite: bool | IfExists = False, workers: int | None = None
     ) -> Manifest:
-        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned.
+        """Write the table (.parquet, .csv, .feather, .arrow) and, last, its manifest, which is returned.
 
         A `path` that ends in a slash, or is a folder, becomes a folder of Parquet parts, `NAME.manifest.json`
         beside it; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write at a
-        time, as many as there are processors by default; the rows are the same for any number.
+        time, as many as there are processors by default (up to 8); the rows are the same for any number.
+        Raises InputError if a file exists, without `overwrite`, or cannot be written.
         """
         return write_alone(
             self.drawn(), self.manifest, output_of(path), IfExists(overwrite), workers_of(workers)
@@ -296,7 +302,8 @@ class Release(Contents):
     ) -> None:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost.
 
-        `path` may be a URI, as of `write`. `before()` is called just before the file appears.
+        `path` may be a URI, as of `write`. `before()` is called just before the file appears. Raises
+        InputError if the file exists or cannot be written.
         """
         model_file.save(self, target_of(path), IfExists(overwrite), before)
 

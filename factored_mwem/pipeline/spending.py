@@ -1,5 +1,5 @@
-"""Spending: the one way to spend budget, of a release and of everything else: what is asked is entered in the
-books, a session draws the noise, and a record says what it came to.
+"""Spending: the one way to spend budget, for a release and for everything else: the request is entered in the
+ledger, a session draws the noise, and a record states the result.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ from factored_mwem.request.table import PrivateTable
 
 Made = TypeVar("Made")
 FAKE_NOISE: ContextVar[Noise | None] = ContextVar("FAKE_NOISE", default=None)
-"""What tests draw in place of OpenDP's noise. Nothing in the package sets it, and no argument reaches it."""
+"""The fake that tests use in place of OpenDP's noise. Nothing in the package sets it, and no argument leads
+to it.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spending:
-    """What is asked: of which `kind`, what it promises to whom, and with which other public `settings`, as
-    JSON. `fingerprint(key)`: a keyed digest of the private input. `learns`: a share of delta is kept for a
-    domain. `events`: the budget is spent in (epsilon, delta) events, whose epsilons and deltas add up.
-    `noise`: of what composition it is, where it is not the budget's.
+    """A request that spends budget: its `kind`, the promise, and other public `settings`, as JSON.
+    `fingerprint(key)`: a keyed digest of the private input. `learns`: a share of delta is kept for a domain.
+    `events`: the budget is spent in (epsilon, delta) events, whose epsilons and deltas add up. `noise`: the
+    composition of its noise, if it is not the budget's.
     """
 
     kind: str
@@ -58,7 +60,7 @@ class Spending:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """All that decides what comes out, but for the private input: public facts, as JSON."""
+        """Everything that determines the result, except the private input: public facts, as JSON."""
         return {"kind": self.kind, "policy": self.promise.model_dump(mode="json"), "settings": self.settings}
 
     def divided(self, parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -68,12 +70,12 @@ class Spending:
 
     @contextlib.contextmanager
     def booked(self, booking: Booking) -> Iterator[Run]:
-        """A run of it in the books, which are told how it ends. Raises as `Run.begin`."""
+        """A run of it, whose end is entered in the ledger. Raises as `Run.begin`."""
         with Run.begin(self, booking, version=versions()) as run:
             yield run
 
     def made(self, booking: Booking, make: Callable[[Run], Made]) -> Made:
-        """What `make` gives within a run of it, for what writes no files."""
+        """The result of `make` within a run, for requests that write no files."""
         with self.booked(booking) as run:
             result = make(run)
             run.finish()
@@ -89,7 +91,7 @@ class Spending:
 
     @contextlib.contextmanager
     def opened(self, booking: Booking) -> Iterator[Spent]:
-        """Run and session, for what writes no files. The caller seals, draws and calls `drawn`."""
+        """Run and session, for requests that write no files. The caller seals, draws and calls `drawn`."""
         with self.booked(booking) as run:
             yield self.begin(run)
             run.finish()
@@ -97,14 +99,16 @@ class Spending:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spent:
-    """Spending under way: its run in the books, its session, and what all attempts of the run share."""
+    """Spending in progress: its run, its session, and the facts that all attempts of the run share."""
 
     spending: Spending
     run: Run
     session: Session
     pinned: dict[str, Any]
     _epsilons: dict[int, float] = field(default_factory=dict, init=False, repr=False)
-    """By the number of charges: a session asks after each answer, and most answers cost nothing more."""
+    """Epsilon by the number of charges; cached, because a session needs it after each answer, and most
+    answers cost nothing more.
+    """
 
     @property
     def accountant(self) -> Accountant:
@@ -112,12 +116,12 @@ class Spent:
         return self.session.accountant.root
 
     def drawn(self) -> None:
-        """All noise is drawn: what was spent takes the place of what was reserved."""
+        """Record that all noise is drawn: from now on what was spent counts, not what was reserved."""
         self.run.drawn(self.accountant)
 
     @property
     def epsilon(self) -> float:
-        """Epsilon, at the promise's delta, that the charges so far amount to."""
+        """The epsilon spent so far, at the promise's delta."""
         charges = len(self.accountant.entries)
         if charges not in self._epsilons:
             self._epsilons[charges] = self.accountant.guarantee()[0] if charges else 0.0
@@ -131,7 +135,7 @@ class Spent:
     def rests_on(
         self, table: PrivateTable, *, learnt: bool = False, rules: bool = False
     ) -> dict[str, Assumption]:
-        """What the promise about a table takes for granted."""
+        """The assumptions of the promise about a table."""
         return assumptions_of(
             table.promise,
             table.private.form,

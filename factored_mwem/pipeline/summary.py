@@ -1,4 +1,4 @@
-"""What a release says of itself in a terminal and in a notebook: public facts, and a few synthetic rows."""
+"""The summary of a release in a terminal and in a notebook: public facts, and a few synthetic rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _count(number: int, what: str) -> str:
 
 
 def in_html(facts: dict[str, str], rows: pa.Table) -> str:
-    """Two small tables, in which nothing that a release says is taken for HTML."""
+    """Two small tables, in which all text of the release is escaped."""
     columns = rows.slice(0, 5).to_pydict()
     head = _row(map(shortened, columns), cell="th")
     body = "".join(
@@ -49,9 +49,7 @@ def in_html(facts: dict[str, str], rows: pa.Table) -> str:
     table_rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(of)}</td></tr>" for name, of in facts.items()
     )
-    plain = (
-        '<table class="tex2jax_ignore mathjax_ignore">'  # text is text: notebooks typeset what lies between $
-    )
+    plain = '<table class="tex2jax_ignore mathjax_ignore">'  # notebooks would typeset text between $ signs
     return f"{plain}<caption>Release</caption>{table_rows}</table>{plain}{head}{body}</table>"
 
 

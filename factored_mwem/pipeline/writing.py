@@ -34,11 +34,13 @@ PART_ROWS = 2**20
 occupy all workers, and what a store must take again after a failure is little.
 """
 MAX_WORKERS = 8
-"""By default, at most: each holds a batch, its codes and a part's buffers, some 100 MB of twenty columns."""
+"""Most workers by default; each holds a batch, its codes and the buffers of a part, some 100 MB for twenty
+columns.
+"""
 
 
 class _Halted(BaseException):
-    """Another worker failed, or a signal came: this one clears up and ends."""
+    """Another worker failed, or a signal came, so this one cleans up and ends."""
 
 
 def workers_of(number: int | None) -> int:
@@ -75,7 +77,7 @@ def write_release(
     output = Output(file=data.name, rows=rows.rows)
     inside, parts = manifest.model_copy(update={"output": output}).model_dump_json(), tuple[PartFile, ...]()
 
-    def gone() -> None:  # what an earlier release of this path said
+    def gone() -> None:  # the earlier record at this path
         if exists is not IfExists.REFUSE:
             beside.remove()
 
@@ -114,16 +116,16 @@ def drawn_ahead(rows: Batches, workers: int) -> Iterator[pa.RecordBatch]:
 def write_parts(
     rows: Batches, folder: Folder, inside: str, exists: IfExists, workers: int, gone: Callable[[], None]
 ) -> tuple[PartFile, ...]:
-    """Into a folder, which is made where it is not there. `inside`: what every part holds as its metadata.
+    """Write parts into a folder, which is created if it does not exist. `inside`: the metadata of every part.
 
     Where a release is replaced, all of it goes first: parts of two tables in a folder would look like one.
-    Nothing of a failure is left but, where the parts of an earlier attempt were verified, those.
+    After a failure no part is left, except parts of an earlier attempt that were verified.
     """
     each = max(PART_ROWS // rows.size, 1)
     names = [part_name(number) for number in range(max(-(-len(rows) // each), 1))]
     kept = exists is IfExists.VERIFY and folder.there()
     folder.place.make()
-    placed: list[str] = []  # another job's, which were there first, stay
+    placed: list[str] = []  # files of another job, which were there first, stay
     try:
         if exists is IfExists.REPLACE:
             gone()
@@ -144,7 +146,7 @@ def write_parts(
                     before=gone,
                 )
             except BaseException:
-                halted.set()  # here and now: whoever waits for all may be woken late
+                halted.set()  # at once: a thread that waits for all may be woken late
                 raise
             placed.append(names[number])
             size = sum(rows.length(batch) for batch in own)

@@ -1,1 +1,1 @@
-"""What is asked of a release, and at what price."""
+"""Requests: what a release must provide, and at what price."""

@@ -1,4 +1,6 @@
-"""Policy: what is asked of a release beside its workload: promise, acceptance, and the mechanism's ways."""
+"""Policy: everything that is requested of a release besides its workload: the promise, what is accepted, and
+how the mechanism works.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,19 @@ from factored_mwem.errors import InputError
 from factored_mwem.request.promise import Books, Chosen, Terms, TermsChoices
 
 DEFAULT_MAX_ROWS = 10**8
-"""Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
+"""Most synthetic rows by default: if the noise is larger than the table, its noisy count may be anything."""
 BEARABLE = ("max_cells", "max_memory")
-"""Fields that say what a machine can bear: another attempt of a run may have others."""
+"""Fields for the limits of a machine, which another attempt of a run may change."""
 _FORM = re.compile(
     r"\s*(?:mean([1-9][0-9]?)|(worst)|column\s+(\S(?:.*\S)?))\s*<=\s*([0-9.eE+-]+)\s*", re.DOTALL
 )
 HOW = "write mean1, mean2, ..., worst or column NAME, then <= and a number above 0 and below 2"
-"""What a person who wrote something else is told."""
+"""The advice for a criterion in another form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What experiments have set in the tree engine. The same for all tables and budgets.
+    """Settings of the tree engine, chosen by experiments; the same for all tables and budgets.
 
     `cells` of all trees, and at most `cells_a_signal` for each unit of the problem's scale (see `signal`);
     `rounds_each` for each attribute that the budget is first divided into, at most `most_rounds`; `groups` of
@@ -49,7 +51,7 @@ TUNED = Tuning()
 
 
 class Choices(TermsChoices, total=False):
-    """The fields of a policy as keyword arguments: a type checker sees a misspelt one."""
+    """The fields of a policy as keyword arguments, so that a type checker finds misspelt ones."""
 
     certificate: float | None
     accept: Sequence[str]
@@ -90,15 +92,17 @@ class Criterion:
 
     @classmethod
     def parse(cls, text: str) -> Criterion:
-        """What `mean3 <= 0.15`, `worst <= .8` or `column age <= .05` asks; else a ValueError."""
-        found = _FORM.fullmatch(text)
+        """The criterion in a text such as `mean3 <= 0.15`, `worst <= .8` or `column age <= .05`. Raises
+        ValueError if it is in another form.
+        """
+        match = _FORM.fullmatch(text)
         try:
-            most = float(found[4]) if found else 0.0
+            most = float(match[4]) if match else 0.0
         except ValueError:
             most = 0.0
-        if found is None or not 0 < most < 2:
+        if match is None or not 0 < most < 2:
             raise ValueError(f"--accept {text[:80]!r}: {HOW}")
-        order, worst, column, _ = found.groups()
+        order, worst, column, _ = match.groups()
         if column is not None:
             return cls(text, "column", 1, column, most)
         return cls(text, "worst" if worst else "mean", int(order or 0), None, most)
@@ -129,7 +133,7 @@ class Acceptance(Chosen):
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
-        """What the certificate must say for there to be a release."""
+        """The criteria that the certificate must meet."""
         return tuple(map(Criterion.parse, self.accept))
 
 
@@ -144,7 +148,7 @@ class Policy(Acceptance, Terms):
 
     `people`: each person that `privacy_id` names weighs one, whatever the number of their rows, and rows come
     out as people; `person_columns` are the same in all rows of a person; `order_by` names the column whose
-    values put the rows of a person in order: what follows what is kept then.
+    values put the rows of a person in order, so that the release keeps which value follows which.
 
     >>> from factored_mwem import Policy
     >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
@@ -170,7 +174,9 @@ class Policy(Acceptance, Terms):
 
     @classmethod
     def of(cls, **choices: Unpack[Choices]) -> Policy:
-        """A policy from keyword arguments; raises InputError in one line if a value does not fit."""
+        """A policy from keyword arguments. Raises InputError in one line if a name or a value does not fit;
+        whether epsilon and delta are in range is checked when they are spent.
+        """
         return cls.made(choices)
 
     @model_validator(mode="after")
@@ -199,7 +205,7 @@ class Policy(Acceptance, Terms):
     @model_validator(mode="before")
     @classmethod
     def _uses_many_rows_of_people(cls, choices: Any) -> Any:
-        """Where each person weighs one, rows more of a person cost nothing: many, by default."""
+        """If each person weighs one, more rows of a person cost nothing, so the default is many."""
         if isinstance(choices, dict) and choices.get("people") is True:
             return {"contributions": USUAL_ROWS, **choices}
         return choices
@@ -208,9 +214,9 @@ class Policy(Acceptance, Terms):
     def _knows_its_people(self) -> Self:
         if not self.people:
             if self.person_columns is not None:
-                raise ValueError("person_columns says what is the same in all rows of a person: give people")
+                raise ValueError("person_columns needs people=True (--people)")
             if self.order_by is not None:
-                raise ValueError("order_by puts the rows of a person in order: give people")
+                raise ValueError("order_by needs people=True (--people)")
             return self
         if self.privacy_id is None:
             raise ValueError("people needs privacy_id, the column that names the person")
@@ -245,14 +251,16 @@ class Policy(Acceptance, Terms):
         certificate of rows.
         """
         if self.people:
-            raise InputError("people come out as rows, and there are none here; leave people out")
+            raise InputError("people is for outputs with rows, and this one has none; leave people out")
         if self.certificate is not None:
-            raise InputError("a certificate is of released rows, and there are none here; leave it out")
+            raise InputError("a certificate is for outputs with rows, and this one has none; leave it out")
         return self
 
 
 def split_policy(policy: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(fields of a policy in JSON that no attempt of a run may change, those that one may), of any file."""
+    """(the fields of a policy in JSON that no attempt of a run may change, those that it may); the policy may
+    come from any file.
+    """
     fields = policy if isinstance(policy, dict) else {}
     lasting = {name: value for name, value in fields.items() if name not in BEARABLE}
     return lasting, {name: fields.get(name) for name in BEARABLE}

@@ -22,7 +22,7 @@ DISCOVERY_DELTA = Fraction(0.1)
 
 class Books(TypedDict, total=False):
     """Where the cost is entered: a ledger (a file, or `postgresql://USER@HOST/DATABASE`), the table's name in
-    it, and a run id to go on by.
+    it, and a run id, by which the run can be resumed.
     """
 
     ledger: str | Path | None
@@ -31,7 +31,7 @@ class Books(TypedDict, total=False):
 
 
 class TermsChoices(TypedDict, total=False):
-    """The fields of `Terms` as keyword arguments: a type checker sees a misspelt one."""
+    """The fields of `Terms` as keyword arguments, so that a type checker finds misspelt ones."""
 
     epsilon: float
     delta: float
@@ -54,18 +54,18 @@ class BookedTerms(TermsChoices, Books, total=False):
 
 
 class Chosen(BaseModel):
-    """What somebody chose, by name; refused in one line where it does not fit."""
+    """Choices by name; a value that does not fit is refused in one line."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def made(cls, choices: Mapping[str, Any]) -> Self:
-        """Raise InputError in one line if a value does not fit."""
+        """The choices, checked. Raises InputError in one line if a value does not fit."""
         try:
             return cls(**choices)
         except ValidationError as error:
             first = error.errors()[0]
-        # past the block, for the validator's own error quotes its input, which may be a table
+        # outside the block: the validator's error quotes its input, which may be a table
         reason = first["msg"].removeprefix("Value error, ")
         if not first["loc"]:
             raise InputError(reason)
@@ -76,7 +76,7 @@ class Chosen(BaseModel):
 
     @classmethod
     def given(cls, policy: Chosen | None, choices: Mapping[str, Any], **defaults: Any) -> Self:
-        """Those that a policy sets or, without one, `choices`; `defaults` for the rest."""
+        """The choices that a policy sets or, without a policy, `choices`; `defaults` for the rest."""
         if policy is not None and not isinstance(policy, Chosen):
             raise InputError(f"policy={shown(policy)}: must be a Policy, for example Policy.of(epsilon=1.0)")
         if policy is not None and choices:
@@ -116,8 +116,8 @@ class Promise(Chosen):
         return Budget.of(self.epsilon, self.delta, discovery_share=share)
 
     def protected(self, thing: str = "row") -> str:
-        """Who is protected: one person with their `thing`s; or one thing alone, where nobody's are counted,
-        as those of a graph are not.
+        """Who is protected: one person with their `thing`s, or a single thing if the promise does not count
+        the things of a person, as with the edges of a graph.
         """
         k = self.contributions
         if thing != "row" and k == 1 and self.privacy_id is None:
@@ -142,10 +142,10 @@ class Promise(Chosen):
 class Terms(Promise):
     """The promise, and how the private table is written.
 
-    `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's
-    end is refused ("checked"); a line, whatever its quotes ("lines"); or what a writer made that puts cells
-    with line breaks into quotes ("multiline"). How such a file is written, `delimiter` to `names` say,
-    or where None its header and the domain file.
+    `records` says what a record of a text file is: a line, where a file with a quote open at the end of a
+    line is refused ("checked"); a line, whatever its quotes ("lines"); or text in which cells with line
+    breaks are in quotes ("multiline"). The fields from `delimiter` to `names` say how such a file is written;
+    if None, its header and the domain file decide.
     """
 
     records: Literal["checked", "lines", "multiline"] = "checked"
@@ -165,5 +165,5 @@ class Terms(Promise):
 
     @property
     def dialect(self) -> Dialect:
-        """How a text file is written, as far as is said."""
+        """How a text file is written, as far as it is declared."""
         return Dialect(**{name: getattr(self, name) for name in Dialect.model_fields})

@@ -1,4 +1,4 @@
-"""Request: what is asked of a release, checked by public facts; only names and types are read."""
+"""Request: a release as requested, checked by public facts; only names and types are read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NUMBERS = ("rows", "sample_seed")
 
 
 class Options(Choices, total=False):
-    """What a request may say as keyword arguments: its own options, and the fields of a policy. `spill`: a
-    folder for what memory does not hold of the rows.
+    """The keyword arguments of a request: its own options, and the fields of a policy. `spill`: a folder for
+    the rows (as codes) that memory does not hold.
     """
 
     domain: Domain | dict[str, Any] | str | Path | None
@@ -38,7 +38,7 @@ class Options(Choices, total=False):
 
 
 class BookedOptions(Options, Books, total=False):
-    """What a release may be given, and where its cost is entered."""
+    """The keyword arguments of a release: those of a request, and where its cost is entered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -54,8 +54,8 @@ class Request(PrivateTable):
     def of(
         cls, table: Any, workload: Workload | int, policy: Policy | None = None, **options: Unpack[Options]
     ) -> Request:
-        """Raises InputError for what a typed caller could not have passed: better now than after the budget
-        is spent. Options that are not the request's own are the policy's, if none is given.
+        """Raises InputError for arguments of a wrong type, now rather than after the budget is spent. Options
+        that are not the request's own are fields of the policy, if no policy is passed.
         """
         choices: dict[str, Any] = dict(options)
         own = {name: choices.pop(name, None) for name in ("domain", "columns", "spill")}
@@ -84,7 +84,7 @@ class Request(PrivateTable):
         return self.promise
 
     def _visible(self) -> Source:
-        """Of people also how many rows each has."""
+        """The columns that a release sees; with `people` also how many rows each person has."""
         by = self.policy.privacy_id
         if self.policy.people and by is not None:
             from factored_mwem.tables.backends.people import with_rows_of_people
@@ -119,7 +119,7 @@ class Request(PrivateTable):
 
     @property
     def fitting_all(self) -> Budget:
-        """What the certificates leave of the budget; all, if there are none."""
+        """The part of the budget that the certificates leave; all of it, if there are none."""
         return self.budget.part(self.budget.amount - self.certifying)
 
     @property

@@ -1,4 +1,4 @@
-"""Private table: rows that a promise is about, checked by public facts; only names and types are read."""
+"""Private table: the rows that a promise protects, checked by public facts; only names and types are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from factored_mwem.tables.inputs.text_form import Reading
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PrivateTable:
-    """Where private rows are, which columns are meant, what was declared of them, whom a promise protects."""
+    """Where private rows are, which columns are used, their declared domain, and whom the promise
+    protects.
+    """
 
     private: Source = field(repr=False)
     promise: Terms
@@ -39,8 +41,8 @@ class PrivateTable:
         spill: Any = None,
         **more: Any,
     ) -> Self:
-        """Raises InputError for what a typed caller could not have passed: better now than after the budget
-        is spent. `more`: the fields of a subclass.
+        """Raises InputError for arguments of a wrong type, now rather than after the budget is spent. `more`:
+        the fields of a subclass.
         """
         if isinstance(columns, str) or (columns is not None and not list(columns)):
             raise InputError(f"columns={shown(columns)}: must be a list of one column name or more")
@@ -66,7 +68,7 @@ class PrivateTable:
 
     @property
     def visible(self) -> Source:
-        """Names and types of the columns, but for the one that names the person."""
+        """The table without the column that names the person; only its names and types are read."""
         return self._visible()
 
     def _visible(self) -> Source:
@@ -82,7 +84,7 @@ class PrivateTable:
 
     @property
     def nobody(self) -> Sequence[str]:
-        """Texts that the domain calls missing in the column that names the person."""
+        """Texts that the domain declares missing in the column that names the person."""
         by = self.promise.privacy_id
         if self.declared is None or by is None or by not in self.declared:
             return ()
@@ -90,7 +92,7 @@ class PrivateTable:
 
 
 def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | None:
-    """The domain that somebody declared, whatever form it came in."""
+    """The declared domain, from any form in which it may be passed."""
     if isinstance(domain, str | Path):
         domain = Domain.load(domain)
     elif isinstance(domain, dict):
@@ -106,7 +108,7 @@ def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | N
 
 
 def _folder(spill: Any) -> Path | None:
-    """Raises InputError if it is no folder that can be written."""
+    """The folder for codes. Raises InputError if it is not a folder that can be written."""
     if spill is None:
         return None
     fit = isinstance(spill, str | Path) and Path(spill).is_dir() and os.access(spill, os.W_OK | os.X_OK)

@@ -1,1 +1,1 @@
-"""What is asked: queries of every kind, and the marginals that may be measured for them."""
+"""Workloads: queries of every kind, and the marginals that may be measured for them."""

@@ -1,4 +1,4 @@
-"""Cuts: what is asked of a graph: how many of its edges lie between two sets of vertices; and rank-1 queries.
+"""Cuts of a graph: how many of its edges lie between two sets of vertices; and rank-1 queries.
 
 Convention. The universe is the unordered pairs of vertices. The cut (S, T) gives a pair the coefficient
 min(1, [i in S, j in T] + [j in S, i in T]), which is 0 or 1: an edge inside both sets counts once. So an edge

@@ -17,7 +17,7 @@ from factored_mwem.kernels import galois
 from factored_mwem.kernels.linear import walsh
 
 MAX_ROWS = 2**24
-"""Of a projection: 128 MB of numbers."""
+"""Most rows of a projection: 128 MB of numbers."""
 MAX_COEFFICIENTS = 1024
 MAX_BLOCKS = 1024
 QUADRATIC = 7
@@ -29,7 +29,7 @@ MAX_WORK = 2**30
 ZERO = np.zeros(1, dtype=np.uint64)
 """Key 0."""
 PERSON = b"fmwem sketch"
-"""Tells these hashes from others by the same key."""
+"""Separates these hashes from others with the same key (a personalisation of BLAKE2b)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Hashed:
     """Any text: its number is 64 bits of BLAKE2b, with a public key that nobody knew before.
 
     Two of N keys share a number with a probability of at most N^2 / 2^65 (1 in 37 million for a million
-    keys): their counts are then added up. Nothing is assumed of this for privacy.
+    keys): their counts are then added up. Privacy does not depend on this.
     """
 
     key: bytes
@@ -86,9 +86,9 @@ class Projection:
     - 1) + j, with the size of the universe rounded up to a power of two. Any r entries are independent fair
     signs over the choice of all polynomials, so means and variances of answers are those of a single one.
 
-    What blocks are for: under a quadratic form two keys share all rows of a block, or nothing of it. In a
-    single block a rare key that falls together with a common one is answered by that one's whole count; of B
-    blocks one does, for a B-th of it.
+    Why blocks: under a quadratic form two keys share either all rows of a block or none. With a single block,
+    a rare key that collides with a common one would get its whole count; with B blocks a collision in one of
+    them adds only a B-th of it.
     """
 
     coefficients: np.ndarray
@@ -96,7 +96,7 @@ class Projection:
     key_bits: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what is no projection, or too much work."""
+        """Raises ValueError if the fields make no projection, or one that takes too much work."""
         blocks, independence, words = self.coefficients.shape
         sound = 1 <= independence <= MAX_COEFFICIENTS and words == 2 and self.coefficients.dtype == np.uint64
         sound &= 1 <= blocks <= self.size <= MAX_ROWS and self.size % blocks == 0 and 0 <= self.key_bits <= 64
@@ -122,7 +122,7 @@ class Projection:
 
     @property
     def row_bits(self) -> int:
-        """Of the number of a row within its block."""
+        """Bits of the number of a row within its block."""
         return (self.size // self.blocks - 1).bit_length()
 
     @property
@@ -156,7 +156,7 @@ class Projection:
         return out.ravel()
 
     def reader(self, values: np.ndarray) -> ProjectionReader:
-        """What answers keys by `values: int64[row]`."""
+        """A reader that answers keys from `values: int64[row]`."""
         return ProjectionReader(self, values)
 
     def _signs(self, family: galois.Family, keys: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def question(size: int, *, gaussian: bool) -> np.ndarray:
-    """int64[answer, code]: what a residual asks of one attribute; of several, their Kronecker product.
+    """int64[answer, code]: the residual queries on one attribute; on several, their Kronecker product.
 
     Two codes: their difference. More: size I - 11' for Gaussian noise, whose columns sum to zero; the counts
     themselves for Laplace noise, where their L1 sensitivity is less (1 against 2 (size - 1)) than what the

@@ -30,13 +30,13 @@ from factored_mwem.workload.queries.ranges import RangesRequest
 MAX_CANDIDATES = 20_000_000
 """More candidate marginals than this are refused: their index alone would fill the memory."""
 MAX_INDEX = 10**8
-"""And more members of all of them together, each listed as wide as the widest."""
+"""Most entries of that index: candidates times attributes of the widest."""
 FOLLOWING = 0.5
-"""Weight of a column and its companion, beside 1 of a plain marginal."""
+"""Weight of the marginal of a column and its companion; a plain marginal has weight 1."""
 MAX_LISTED = 2**24
 """Marginals listed one by one: those named, and those of query kinds. Of 20 attributes: 10 million."""
 MAX_ATTRIBUTES = 20
-"""Of a marginal that is named: all that is inside it is listed."""
+"""Most attributes of a named marginal, because all marginals inside it are listed."""
 MAX_TOML_BYTES, MAX_KEY_PARTS = 2**20, 64
 """Bytes of a TOML file, and parts of a key: the parser's time grows with the square of the parts."""
 _TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % MAX_KEY_PARTS)  # noqa: UP031 - braces
@@ -67,7 +67,8 @@ WorkloadFile: type[_Marginals] = create_model(
 class Workload:
     """What must come out right: marginals, and what other kinds of queries ask.
 
-    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: what the query kinds ask.
+    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: requests of other query
+    kinds.
 
     >>> from factored_mwem import Workload
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
@@ -99,12 +100,16 @@ class Workload:
 
     @classmethod
     def label(cls, column: str, *, weight: float = WEIGHT) -> Workload:
-        """The marginals of a column that is to be predicted with each other one of the release."""
+        """The marginals of a column that is to be predicted with each other column. Raises InputError if the
+        name is empty, or the weight is not above 0 and at most 1000.
+        """
         return cls(asked=(request_of(LabelRequest, column=column, weight=weight),))
 
     @classmethod
     def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
-        """The marginals over all subsets of these attributes, of at most `order` of them."""
+        """The marginals over all subsets of these attributes, of at most `order` of them. Raises InputError
+        for an attribute named twice, or a wrong order or weight.
+        """
         return cls(asked=(request_of(CubeRequest, attributes=attributes, order=order, weight=weight),))
 
     @classmethod
@@ -116,13 +121,17 @@ class Workload:
         seed: int = 0,
         weight: float = 1.0,
     ) -> Workload:
-        """Boxes over these ordered attributes: `count` random ones, all, or all from the lowest values."""
+        """Boxes over these ordered attributes: `count` random ones, all, or all from the lowest values.
+        Raises InputError for a wrong count or weight.
+        """
         how = {"count": count, "which": which, "seed": seed, "weight": weight}
         return cls(asked=(request_of(RangesRequest, attributes=attributes, **how),))
 
     @classmethod
     def parities(cls, order: int, *, weight: float = 1.0) -> Workload:
-        """All parities of at most `order` binary attributes."""
+        """All parities of at most `order` binary attributes. Raises InputError for an order that is not from
+        1 to 20.
+        """
         return cls(asked=(ParitiesRequest.parse(order, weight),))
 
     @classmethod
@@ -180,8 +189,8 @@ class Workload:
         )
 
     def candidates(self, domain: Domain, companions: Sequence[Companion] = ()) -> Candidates:
-        """The targets and every marginal inside one, often the cheaper way to it; over the attributes that
-        are modelled, for what follows from them adds nothing.
+        """The targets and every marginal inside one, which is often cheaper to measure; over the modelled
+        attributes, because columns that follow from them add nothing.
 
         `companions`: the last attributes of the domain; of each its pairs with its partners.
         """

@@ -44,7 +44,7 @@ def test_all_parts_are_there_and_the_worst_last(text: str) -> None:
     assert text.startswith("NOT PRIVATE")
     assert "note: only in the real table, and not compared: 'gone'" in text
     assert "  gain x price" in text.split("furthest apart:")[1].split("marginals over")[0]
-    assert "marginals over bins of an equal share of the real rows" in text
+    assert "marginals over bins with equal shares of the real rows" in text
     assert "marginal over gain, price (1): mean" in text
     worst = text.split("worst marginals:\n")[1].splitlines()
     errors = [float(line.split()[0]) for line in worst]

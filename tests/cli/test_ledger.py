@@ -189,7 +189,7 @@ REFUSED = {
     "ledger add books --dataset '' --epsilon 2": "printable",
     ADD: "either --epsilon",
     f"{ADD} --epsilon 1 --rho 1": "either --epsilon",
-    f"{ADD} --epsilon nan": "no cap",
+    f"{ADD} --epsilon nan": "a cap must be a finite number",
     f"{ADD} --epsilon 0": "positive number",
     f"{ADD} --epsilon 1 --neighbours both": "add-remove or replace",
     f"{ADD} --epsilon 1 --contributions 0": "at least one row",

@@ -584,7 +584,7 @@ def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
     done = fmwem("check t.csv --marginals 3")
     assert done.code == 0, done.err
     said = (
-        "6, each with so many values: zip 4, age 10",
+        "6, with these numbers of values: zip 4, age 10",
         "candidates  41 sets of columns",
         "memory ",
         "plan        no rounds",
@@ -597,7 +597,7 @@ def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
     assert "--marginals 7: the table has only 6 attributes" in fmwem("check t.csv --marginals 7").err
     (here / "t.domain.json").unlink()
     unknown = fmwem("check t.csv --marginals 3").out
-    assert "none is declared: which values there are is learnt" in unknown and "no row was read" in unknown
+    assert "none is declared: the possible values are learnt" in unknown and "no row was read" in unknown
     assert fmwem("check t.csv --marginals 3 --json").facts["columns"]["age"] == "learnt"
     assert "write one with `fmwem domain draft`" in fmwem("check t.csv --marginals 3 --delta 0").err
 

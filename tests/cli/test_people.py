@@ -152,7 +152,7 @@ def test_forecasts_say_what_one_person_is_and_what_finding_out_costs(visits: Pat
     facts = fmwem("check", *PEOPLE[1:], "--person-columns", "sex", "--json").facts["people"]
     assert (facts["constant"], facts["constancy_share"], facts["sizes_share"]) == (["sex"], 0, 0.01)
     planned = fmwem("plan", *PEOPLE[1:], "--contributions", 2)
-    assert planned.code == 0 and "at most 2 of a person\n" in planned.out and "not people" in planned.out
+    assert planned.code == 0 and "at most 2 of a person\n" in planned.out and "not rows" in planned.out
     for command in ("check", "plan"):
         refused = fmwem(command, *PEOPLE[1:], "--assume-rows", 5)
         assert refused.code == 2 and "assume_people" in refused.err
@@ -227,7 +227,7 @@ def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--order-by", "ward"), "say who they are with --privacy-id"),
+        (("--order-by", "ward"), "name the column of people with --privacy-id"),
         (("--privacy-id", "nobody"), "--privacy-id"),
         (("--privacy-id", "patient", "--order-by", "when"), "--order-by"),
     ],

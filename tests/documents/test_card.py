@@ -284,7 +284,7 @@ def test_each_kind_says_what_it_is(releases: Releases) -> None:
     assert "learnt inside the budget" in said["learnt"] and "learnt inside" not in said["declared"]
     is_open = {kind: json.loads(text)["dp_variant"]["unprotected_quantities"] for kind, text in said.items()}
     assert "domain" in is_open["declared"] and "domain" not in is_open["learnt"]
-    assert "of delta besides" in said["learnt"] and "gaussian threshold" in said["learnt"]
+    assert "of delta in addition" in said["learnt"] and "gaussian threshold" in said["learnt"]
     assert "epsilons of" in said["pure"] and "rho" not in said["pure"]
     assert "multiplicative weights" in said["mwem"] and "clique trees" in said["declared"]
     assert "one person with at most 3 rows (bounded by 'id')" in said["by-id"]

@@ -114,9 +114,9 @@ def test_a_copy_is_not_modelled_and_a_function_is() -> None:
 REFUSED = {
     "is none of": [{"compute": "hour", "as": "century", "of": "t"}],
     "give both the same values": [{"compute": "hour", "as": "equal", "of": "t"}],
-    "no column of date or datetime": [{"compute": "hour", "as": "month", "of": "text"}],
-    "no column of whole numbers": [{"compute": "text", "as": "hour", "of": "t"}],
-    "keep one rule": [HOUR, {"compute": "hour", "as": "hour", "of": "copy"}],
+    "must hold date or datetime values": [{"compute": "hour", "as": "month", "of": "text"}],
+    "must hold whole numbers": [{"compute": "text", "as": "hour", "of": "t"}],
+    "keep one of these rules": [HOUR, {"compute": "hour", "as": "hour", "of": "copy"}],
     "compute from that": [COPY, {"compute": "hour", "as": "hour", "of": "copy"}],
     "another rule computes": [HOUR, {"never": {"hour": 3, "text": "a"}}],
     "computes or computes from": [HOUR, {"order": ["t", "copy"]}],

@@ -55,8 +55,8 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"never": {"b": [1, 2, 5, 9]}}], "it leaves no value for 'b'"),
     ([{"if": {"a": "p"}}], "then"),
     ([{"order": ["x"]}], "order"),
-    ([{"order": ["x", "x"]}], "'x' is in order with itself"),
-    ([{"order": ["x", "y"]}, {"order": ["y", "x"]}], "'x' is in order with itself, by way of others"),
+    ([{"order": ["x", "x"]}], "'x' is named twice in a rule of order"),
+    ([{"order": ["x", "y"]}, {"order": ["y", "x"]}], "'x' comes before itself by the rules of order"),
     (
         [{"order": ["x", "y"]}, {"order": ["y", "b"]}],
         "'x' and 'y' are in order with a third column, so they need the same edges",
@@ -76,11 +76,11 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"derive": "d", "from": "a", "map": MAP}] * 2, "rule 2 derives 'd', which another rule derives"),
     ([{"sum": "t", "of": ["x"]}], "of"),
     ([{"sum": "t", "of": ["x", "x"]}], "rule 1 names a column twice"),
-    ([{"sum": "t", "of": ["x", "a"]}], "'a' is not a column of numbers alone"),
-    ([{"sum": "x", "of": ["y", "u"]}], "'x' is an integer, but not all that it sums up are"),
+    ([{"sum": "t", "of": ["x", "a"]}], "'a' must hold numbers alone"),
+    ([{"sum": "x", "of": ["y", "u"]}], "'x' is an integer, but a column in its sum is not"),
     ([{"sum": "u", "of": ["x", "v"]}], "the sum lies between 0 and 32, beyond the values of 'u'"),
     ([{"sum": "t", "of": ["x", "y"]}, {"never": {"t": {"min": 9}}}], "no condition can be put on it"),
-    ([{"sum": "t", "of": ["x", "y"]}, {"order": ["u", "t"]}], "'t' is computed from others"),
+    ([{"sum": "t", "of": ["x", "y"]}, {"order": ["u", "t"]}], "'t' is computed from other columns"),
 ]
 
 

@@ -397,7 +397,7 @@ def test_texts_that_are_lost_end_it_before_anything_else_is_measured() -> None:
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     with (
         mock.patch.object(Session, "encode", side_effect=AssertionError("a column was encoded")),
-        pytest.raises(NothingLearnt, match="75% of the mean column, most of c0, c1, c2"),
+        pytest.raises(NothingLearnt, match="75% of the average column, most of c0, c1, c2"),
     ):
         learn(session, open_source(table), None, policy)
     dropping = Policy.of(epsilon=1.0, delta=1e-9, drop_unique=True)

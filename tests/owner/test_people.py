@@ -179,5 +179,5 @@ def test_an_order_of_texts_is_that_of_their_letters_and_what_is_missing_is_last(
 
 def test_a_table_that_names_nobody_is_refused() -> None:
     nobody = REAL.set_column(0, "who", pa.array([""] * len(REAL)))
-    with pytest.raises(InputError, match="real table names nobody"):
+    with pytest.raises(InputError, match="real table holds no id"):
         evaluate(nobody, OTHER, 1, privacy_id="who")

@@ -353,7 +353,7 @@ def test_what_memory_does_not_hold_is_a_sample_and_says_so(monkeypatch: pytest.M
 
 
 def test_nobody_asks_for_a_certificate_of_a_domain() -> None:
-    with pytest.raises(InputError, match="a certificate is of released rows"):
+    with pytest.raises(InputError, match="a certificate is for outputs with rows"):
         learn(table(), certificate=0.1)
 
 

@@ -497,7 +497,7 @@ def test_numbers_that_would_be_in_another_unit_are_refused() -> None:
         ({"people": True, "privacy_id": "who", "contributions": 1009}, "contributions from 2 to 1008"),
         ({"people": True, "privacy_id": "who", "contributions": 3, "engine": "mwem"}, "counts rows"),
         ({"people": True, "privacy_id": "who", "contributions": 3, "certificate": 0.1}, "counts rows"),
-        ({"person_columns": ["a"]}, "give people"),
+        ({"person_columns": ["a"]}, "person_columns needs people"),
         (
             {"people": True, "privacy_id": "who", "contributions": 3, "person_columns": ["who"]},
             "names the person",

@@ -295,7 +295,7 @@ def test_rows_that_have_no_date_come_last() -> None:
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"order_by": "b"}, "give people"),
+        ({"order_by": "b"}, "order_by needs people"),
         ({"people": True, "privacy_id": "who", "order_by": "who"}, "the same in all rows"),
         ({"people": True, "privacy_id": "who", "order_by": "a", "person_columns": ["a"]}, "the same in all"),
     ],

@@ -446,7 +446,7 @@ def test_who_may_use_it_is_granted(server: Server, uri: str) -> None:
     with pytest.raises(InputError, match=r"no ledger in .* that its user may see"):
         go(etl)
     server.sql(GRANTS[0], uri=uri)
-    with pytest.raises(InputError, match="lacks the right"):
+    with pytest.raises(InputError, match="lacks the permission"):
         go(etl)
     server.sql(*GRANTS, uri=uri)
     go(etl)

@@ -1,1 +1,1 @@
-"""How far off a release is: read from the real table. NOT PRIVATE."""
+"""How far off a release is, computed from the real table. NOT PRIVATE."""

@@ -16,13 +16,13 @@ from factored_mwem.workload.queries.base import QueryRequest
 from factored_mwem.workload.workload import Workload
 
 MAX_CELLS = 2**26
-"""Of the table from which a question of a workload is answered."""
+"""Most cells of the table from which a question of a workload is answered."""
 COUNTED_CELLS = 2**20
 """Marginals of at most this many cells are counted cell by cell, not sorted."""
 
 
 class RequestErrors(NamedTuple):
-    """NOT PRIVATE. What a workload asks for, in words, and its errors (of shares; a table's added up)."""
+    """NOT PRIVATE. A request of a workload, in words, and its errors (of shares; over a table their sum)."""
 
     words: str
     questions: int
@@ -74,7 +74,9 @@ class CodedPair:
         return RequestErrors(request.in_words(), len(errors), float(errors.mean()), float(errors.max()))
 
     def distance(self, clique: tuple[int, ...]) -> float:
-        """Of a marginal with any number of cells: of a large one only those that either table fills."""
+        """The L1 distance of a marginal with any number of cells; for a large one only cells that either
+        table fills are counted.
+        """
         rows, others = len(self.ours[0]), len(self.theirs[0])
         cells = math.prod(self.domain.shape[p] for p in clique)
         if cells <= min(COUNTED_CELLS, 4 * (rows + others)):

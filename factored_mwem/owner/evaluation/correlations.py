@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 SHOWN_PAIRS = 5
-"""Of columns, by how far their correlations are apart."""
+"""Most pairs of columns that are shown, those whose correlations differ most."""
 
 
 class CorrelationError(NamedTuple):

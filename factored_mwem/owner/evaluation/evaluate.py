@@ -57,21 +57,22 @@ class Errors:
     worst: tuple[tuple[Clique, float], ...]
     """The worst marginals."""
     asked: tuple[RequestErrors, ...] = ()
-    """Of each request of a workload, in words, how many questions it is, and the mean and the worst error (of
-    shares; a table's added up).
+    """For each request of a workload: the request in words, how many questions it has, and the mean and the
+    worst error (of shares; over a table their sum).
     """
     bins: Bins = "neutral"
-    """What the marginals are over. `neutral`: bins of an equal share of the real rows, popular numbers alone
-    in theirs, the same for every release; `domain`: the codes of the domain that was given.
+    """What the marginals are over. `neutral`: bins with equal shares of the real rows, with a bin of its own
+    for each popular number; the same for every release. `domain`: the codes of the domain passed to
+    `evaluate`.
     """
     columns: tuple[ColumnErrors, ...] = ()
     """The values of each column, without bins."""
     correlations: tuple[CorrelationError, ...] = ()
-    """Of numbers: the pairs whose correlations are the furthest apart."""
+    """The pairs of columns of numbers whose correlations differ most."""
     notes: tuple[str, ...] = ()
     """What could not be compared, and why."""
     people: PeopleErrors | None = None
-    """Where a column of both tables names people."""
+    """The comparison of people, if a column of both tables names them."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -112,12 +113,13 @@ def evaluate(
 ) -> Errors:
     """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns.
 
-    And what `workload` asks for besides: labels, cubes, ranges, parities. Marginals are over bins that the
-    real table alone decides, or over the codes of `domain`: one, or the path of a domain file, a release's
-    manifest or a model file. `privacy_id`: the column of both tables that names people, by default what the
-    manifest beside a release of people says; `order_by`: the column in whose order a person's rows
-    are compared, else they are as they stand. `records` says what a record of a text file is, see Policy, and
-    `dialect` how the real one is written. Raises InputError if the tables share fewer than `order` columns.
+    And the errors of the other requests in `workload`: labels, cubes, ranges, parities. Marginals are over
+    bins that the real table alone decides, or over the codes of `domain`: a Domain, or the path of a domain
+    file, a release's manifest or a model file. `privacy_id`: the column of both tables that names people, by
+    default what the manifest beside a release of people says; `order_by`: the column in whose order a
+    person's rows are compared, else they are as they stand. `records` says what a record of a text file is,
+    see Policy, and `dialect` how the real one is written. Raises InputError if the tables share fewer than
+    `order` columns.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
@@ -137,7 +139,7 @@ def evaluate(
         names = [name for name in names if name != persons.column]
         notes.append(f"{persons.column!r} names the people of a table, so its values are not compared")
     if columns is not None and domain is not None:
-        domain.project(columns)  # which says what it lacks
+        domain.project(columns)  # it raises an error that says what is missing
     ours, theirs = (read_columns(table, names) for table in tables)
     compared = _compare(ours, theirs, domain, persons)
     if not 1 <= order <= len(compared.attributes):
@@ -202,7 +204,7 @@ def _shared(tables: tuple[Table, Table], columns: Sequence[str] | None) -> tuple
 
 @dataclass(slots=True, repr=False)
 class _Compared:
-    """NOT PRIVATE. What is known of the columns, one after the other."""
+    """NOT PRIVATE. The results for the columns so far."""
 
     attributes: list[Attribute] = field(default_factory=list)
     codes: tuple[list[np.ndarray], list[np.ndarray]] = field(default_factory=lambda: ([], []))
@@ -223,7 +225,7 @@ def _compare(
     people: Persons | None,
 ) -> _Compared:
     """NOT PRIVATE. The errors of every column's values; its codes of the domain, else in neutral bins.
-    `people` hear of the same, in neutral bins.
+    `people` gets the same columns, in neutral bins.
     """
     compared = _Compared()
     for name in list(ours):

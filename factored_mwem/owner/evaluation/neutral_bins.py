@@ -1,6 +1,6 @@
 """Neutral bins: NOT PRIVATE. Codes that depend on the real table alone, and on no release's domain.
 
-Errors in them are the same whatever a release took for its domain, and so can be compared between releases.
+So errors in them do not depend on the domain of a release, and can be compared between releases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from factored_mwem.tables.codes.codec import code_dtype
 BINS = 20
 """Bins of an equal share of the real numbers; a number that so many rows share has a bin of its own."""
 MAX_TEXTS = 200
-"""Most frequent real texts that have a code each; all others have one together."""
+"""The number of most frequent real texts that have a code each; all others share one."""
 
 
 def neutral_codes(
@@ -43,7 +43,7 @@ def neutral_codes(
     required = filled[-1] != absent
     present = max(len(filled) - (not required), 1)
     attribute = _sized(name, present, required=bool(required), ordered=kind != "text")
-    codes += present + (not required) - len(filled)  # 1 where all is missing: a code must be there to fill
+    codes += present + (not required) - len(filled)  # 1 if all values are missing: a column needs a code
     codes = codes.astype(code_dtype(attribute))
     return attribute, codes[: len(real.numbers)], codes[len(real.numbers) :]
 

@@ -1,5 +1,5 @@
-"""People: NOT PRIVATE. Whose rows there are in the real table and in one whose people are made up: how many
-each has, and how those of one person go together.
+"""People: NOT PRIVATE. The people of the real table and the made-up ones of a synthetic table: how many rows
+each has, and how the rows of one person depend on each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from factored_mwem.tables.outputs.release_files import manifest_of
 from factored_mwem.tables.outputs.targets import target_of
 
 DIGITS = 6
-"""Of figures for scripts: what is beyond is chance."""
+"""Significant digits of figures for scripts; further digits are random."""
 
 
 class Gaps(NamedTuple):
@@ -40,7 +40,7 @@ class PeopleErrors:
     """NOT PRIVATE. People in both tables; each weighs one, however many rows they have."""
 
     column: str
-    """That names them."""
+    """The column that names them."""
     people: Pair[int]
     rows: Pair[float]
     """Mean number of rows of a person."""
@@ -83,7 +83,9 @@ class WhosePeople(TypedDict, total=False):
 
 
 class Persons:
-    """NOT PRIVATE. The rows of people in both tables, in order; `compare` hears of each column."""
+    """NOT PRIVATE. The rows of people in both tables, in order; `compare` takes one column after the
+    other.
+    """
 
     def __init__(self, tables: Pair[Table], column: str, order_by: str | None) -> None:
         self.column, self.order_by, self.columns = column, order_by, list[PeopleColumn]()
@@ -99,7 +101,8 @@ class Persons:
     def of(
         cls, tables: Pair[Table], made_up: PeopleFacts | None, **whose: Unpack[WhosePeople]
     ) -> Persons | None:
-        """Of the people that are named, else whom the release says it made up; None if it made up none.
+        """The people in the column that is named, else the made-up people of the release; None if there are
+        none.
 
         Raises InputError if there is no such column, or none that tells an order.
         """
@@ -111,7 +114,9 @@ class Persons:
             order_by = order_by if order_by is not None else made_up.order_by
         if column is None:
             if order_by is not None:
-                raise InputError("--order-by is of the rows of a person: say who they are with --privacy-id")
+                raise InputError(
+                    "--order-by sorts the rows of a person: name the column of people with --privacy-id"
+                )
             return None
         for table in tables:
             for name, flag in ((column, "--privacy-id"), (order_by, "--order-by")):
@@ -129,10 +134,10 @@ class Persons:
 
     @property
     def errors(self) -> PeopleErrors:
-        """Of all columns that were compared. Raises InputError if a table names nobody."""
+        """The errors of all columns that were compared. Raises InputError if a table holds no id."""
         for which, rows in zip(("real", "synthetic"), self.rows, strict=True):
             if not len(rows):
-                raise InputError(f"column {self.column!r} of the {which} table names nobody")
+                raise InputError(f"column {self.column!r} of the {which} table holds no id")
         sizes = [rows.sizes for rows in self.rows]
         most = max(int(each.max()) for each in sizes)
         shares = [np.bincount(each, minlength=most + 1) / len(each) for each in sizes]

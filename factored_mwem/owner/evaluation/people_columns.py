@@ -1,5 +1,5 @@
-"""Columns of people: NOT PRIVATE. How a column's values in the rows of one person go together, in both
-tables. Each person weighs one; numbers are in bins wherever shares of values are compared.
+"""Columns of people: NOT PRIVATE. How a column's values in the rows of one person depend on each other, in
+both tables. Each person weighs one; numbers are in bins where shares of values are compared.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class PeopleColumn:
     agreement: Pair[float]
     """How often two rows of a person have the same."""
     correlation: Pair[float] | None
-    """Of the numbers in two rows of a person: how far above or below the mean both are; None of text."""
+    """The intraclass correlation of the numbers in two rows of a person; None for text."""
     transitions: float | None
     """Total variation between pairs of values in a row and in the person's next one, each pair weighing one;
     None where no column tells the order, and of that column.
     """
     independent: float | None
-    """What `transitions` would be if the next row had nothing to do with the last: of the real pairs and the
-    products of their own shares.
+    """What `transitions` would be if successive rows were independent: the distance of the real pairs from
+    the product of their own shares.
     """
     popular: tuple[PeopleWith, ...]
 
@@ -102,7 +102,7 @@ class _Transitions(NamedTuple):
     shares: np.ndarray
 
     def apart(self, other: _Transitions) -> float:
-        """Total variation: what is more here than there, in all cells together."""
+        """Total variation: the sum, over all cells, of the shares that are larger here than there."""
         at = np.minimum(np.searchsorted(other.cells, self.cells), len(other.cells) - 1)
         there = np.where(other.cells[at] == self.cells, other.shares[at], 0.0)
         return float(np.maximum(self.shares - there, 0).sum())
@@ -160,7 +160,7 @@ class _CodesOfPeople:
 
     @property
     def same(self) -> float:
-        """Of the people with several rows; 0 where there are none."""
+        """The share of people with several rows who have one value in all; 0 if nobody has several rows."""
         sizes = self.rows.sizes
         whole = (self.times == sizes[self.person]) & (self.times > 1)
         return float(whole.sum() / max((sizes > 1).sum(), 1))

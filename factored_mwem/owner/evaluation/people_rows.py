@@ -64,8 +64,8 @@ class Order(NamedTuple):
 
 
 def order_of(tables: Pair[Table], column: str) -> Order:
-    """By the column's numbers or moments; by its texts where it has none. Raises InputError where the tables
-    cannot be compared in it.
+    """The order by the column's numbers or moments, or by its texts if it has none. Raises InputError if the
+    column cannot be compared between the tables.
     """
     real, synthetic = (read_columns(table, [column])[column] for table in tables)
     kind, unit, *values = read_alike(real, synthetic)

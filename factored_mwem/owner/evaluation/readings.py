@@ -1,4 +1,4 @@
-"""Readings: NOT PRIVATE. A column of the real table and its synthetic one, read as what both hold.
+"""Readings: NOT PRIVATE. A column of the real and of the synthetic table, read in the same way.
 
 Numbers and moments become float64, all else text; a column may hold both. So a column that is text in one
 table and typed in the other is compared by its values, and none is refused.
@@ -34,7 +34,7 @@ NEARLY_ALL = 0.95
 SOME = 0.05
 """Share from which on it is mixed: what reads as a number is one, and the rest is text."""
 CODE = r"^\s*[+-]?0[0-9]+(\.[0-9]*)?\s*$"
-"""Digits after a zero: "0311" is no number, unless a typed column says so."""
+"""Texts such as "0311", digits after a zero, are not numbers, unless the column is typed."""
 Kind = Literal["number", "moment", "mixed", "text"]
 Unit = Literal["number", "moment"]
 _READERS = {
@@ -73,7 +73,7 @@ class ReadColumn(Private):
 
     @property
     def holds(self) -> str | None:
-        """What its type says of it; None for text, of which only the values tell."""
+        """The kind by the type of the column; None for text, whose values decide."""
         return _holds(self.values.type)
 
     def suits(self, attribute: Attribute) -> bool:

@@ -14,9 +14,9 @@ from factored_mwem.owner.evaluation.readings import Kind, Unit, Values
 
 T = TypeVar("T")
 Pair = tuple[T, T]
-"""Of the real table and of the synthetic one."""
+"""A fact about the real table, and the same about the synthetic one."""
 Value = int | float | str
-"""A number, or text; a moment is one in ISO 8601."""
+"""A number, or text; a moment is a text in ISO 8601."""
 PERCENTS = (0, 5, 25, 50, 75, 95, 100)
 POPULAR = 5
 """Most frequent values of the real column that are shown."""
@@ -44,7 +44,7 @@ class Spread:
     deviation: Pair[float]
     """Standard deviations; of moments in days."""
     quantiles: dict[int, Pair[Value]]
-    """By percent: 0 is the least and 100 the greatest value. Each is a value of its table."""
+    """Quantiles by percent: 0 is the least and 100 the greatest value. Each is a value of its table."""
     kolmogorov_smirnov: float
     """The greatest distance between the two cumulative shares, from 0 to 1."""
     wasserstein: float | None
@@ -163,7 +163,7 @@ def _spread(tally: _Tally, unit: Unit) -> Spread | None:
     scaled = tally.numbers / size
     mean = scaled @ rows / total
     deviation = np.sqrt([rows[:, t] @ (scaled - mean[t]) ** 2 / total[t] for t in (0, 1)])
-    deviation[np.count_nonzero(rows, axis=0) == 1] = 0.0  # which the mean's rounding would hide
+    deviation[np.count_nonzero(rows, axis=0) == 1] = 0.0  # else the rounding of the mean would hide it
     reached = np.cumsum(rows, axis=0)
     apart = np.abs(reached[:, 0] / total[0] - reached[:, 1] / total[1])
     moved = float(apart[:-1] @ np.diff(scaled))

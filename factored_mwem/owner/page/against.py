@@ -23,9 +23,9 @@ from factored_mwem.tables.inputs.source import open_table
 from factored_mwem.tables.inputs.text_form import Records
 
 DRAWN, CELLS = 6, 10
-"""Worst marginals that are drawn, and their cells that are."""
+"""Most of the worst marginals that are drawn, and most of their cells."""
 MOST_PAIRS_CELLS = 2**20
-"""Of a pair of columns that may be drawn."""
+"""Most cells of a pair of columns that is drawn."""
 WIDE = 176
 """Room for the values of two columns."""
 
@@ -67,7 +67,7 @@ def singles(pair: CodedPair) -> Iterator[dict[str, Any]]:
 
 
 def worst_pairs(pair: CodedPair) -> Iterator[dict[str, Any]]:
-    """NOT PRIVATE. The pairs of columns that are the furthest off, and of each the cells that are."""
+    """NOT PRIVATE. The pairs of columns with the largest errors, and the worst cells of each."""
     shape = pair.domain.shape
     pairs = [
         (a, b)
@@ -104,7 +104,7 @@ def _label(value: object) -> str:
 def _picture(
     facts: dict[str, Any], labels: Sequence[str], real: np.ndarray, synthetic: np.ndarray
 ) -> dict[str, Any]:
-    """What the page shows of both tables' shares; `rows`: label, shares, and their difference."""
+    """The picture of both tables' shares; `rows`: label, shares, and their difference."""
     rows = tuple(
         (label, *(fixed(100 * float(v), 2) for v in (r, s, s - r)))
         for label, r, s in zip(labels, real, synthetic, strict=True)

@@ -10,11 +10,11 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.inputs.source import open_table
 
 KINDS = {"integer": "numerical", "number": "numerical", "date": "datetime", "datetime": "datetime"}
-"""What SDMetrics calls an attribute's type; the rest is categorical."""
+"""SDMetrics' names for types of attributes; all others are categorical."""
 
 
 class Quality(NamedTuple):
-    """NOT PRIVATE. What SDMetrics says, from 0 to 1; `why` there is nothing, else ""."""
+    """NOT PRIVATE. The scores of SDMetrics, from 0 to 1; `why`: the reason if there are none, else ""."""
 
     overall: float | None
     parts: tuple[tuple[str, float], ...]

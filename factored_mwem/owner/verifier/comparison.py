@@ -1,6 +1,6 @@
-"""Comparison: a draw against what was charged for it, and against the same draw on a neighbour. NOT PRIVATE.
+"""Comparison: a draw compared with its charge, and with the same draw on a neighbour. NOT PRIVATE.
 
-All that may differ between the two is what reached the sampler, and by no more than was charged.
+Between the two draws only the numbers that reach the sampler may differ, and by no more than was charged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from factored_mwem.owner.verifier.tap import Call
 from factored_mwem.tables.inputs.source import Private
 
 FINEST = 2.0**-52
-"""The library takes a tail from 1, so it states no delta below 2^-53."""
+"""The library computes a tail as 1 minus a probability, so it cannot state a delta below 2^-53."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Keys(Private):
-    """What a threshold is handed: `counts` of keys, of which those `listed` are public."""
+    """The arguments of a threshold: `counts` of keys, of which those `listed` are public."""
 
     counts: dict[str, int]
     threshold: int
@@ -44,17 +44,17 @@ class ComparedDraw(Private):
 
     method: str
     entry: Charge
-    """What was charged for it."""
+    """The charge for the draw."""
     scale: float
     input: DrawInput
-    """What was handed over."""
+    """The numbers handed to the noise."""
     answer: Any
     calls: Sequence[Call]
-    """What the sampler saw of that."""
+    """The calls of the sampler, with the numbers that reached it."""
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All that is public of it, by name."""
+        """The public facts about the draw, by name."""
         charged = {"charged scale": self.entry.scale, "charged delta": self.entry.delta}
         names = ("stage", "mechanism", "target", "sensitivity")
         request = {name: getattr(self.entry, name) for name in names}
@@ -62,7 +62,7 @@ class ComparedDraw(Private):
         return {"kind": self.method, **request, **charged, **own}
 
     def _own_facts(self) -> dict[str, Any]:
-        """How many numbers were handed over; how many keys there are is private, not which are listed."""
+        """The number of values handed over. The number of keys is private, but the listed keys are public."""
         if isinstance(self.input, Keys):
             return {"threshold": self.input.threshold, "list of public keys": self.input.listed}
         return {"length": len(self.input)}
@@ -74,9 +74,9 @@ class Finding:
 
     stage: str
     ratio: float
-    """The share of what was charged that was used up; infinite where something is wrong in itself."""
+    """The privacy loss as a share of the charge; infinite if something is wrong in itself."""
     wrong: str = ""
-    """What is."""
+    """The error in words, if something is wrong in itself."""
 
 
 def stage_of(entry: Charge) -> str:
@@ -89,9 +89,10 @@ def stage_of(entry: Charge) -> str:
 
 
 def unfaithful(draw: ComparedDraw) -> list[str]:
-    """What is wrong between the product and the sampler.
+    """The differences between the values that the program passed or received and those of the sampler, in
+    words.
 
-    It must have seen what it was handed, and its answer must be what came back.
+    The sampler must have received what was passed, and its answer must be what came back.
     """
     calls = draw.calls
     if any(call.returned is None for call in calls):
@@ -155,7 +156,7 @@ def differently_asked(base: ComparedDraw, near: ComparedDraw) -> str:
 
 
 def _sampler(draw: ComparedDraw, call: Call) -> Any:
-    """What tells one sampler from another: its loss at a distance of 1."""
+    """A number that identifies a sampler: its loss at a distance of 1."""
     if _is_of_keys(call):
         return call.loss((1, 1.0, 1.0))
     return call.loss(1.0 if _gaussian(draw) else 1)
@@ -166,7 +167,7 @@ def _gaussian(draw: ComparedDraw) -> bool:
 
 
 def losses(base: ComparedDraw, near: ComparedDraw) -> list[Finding]:
-    """What the sampler's own map says of the distance that was seen, over what was charged."""
+    """The loss by the sampler's own privacy map at the observed distance, divided by the charge."""
     stage, cost = stage_of(near.entry), near.entry.cost
     if isinstance(base.input, Keys) and isinstance(near.input, Keys):
         return _losses_of_keys(base, near, base.input, near.input)
@@ -190,9 +191,9 @@ def _losses_of_keys(base: ComparedDraw, near: ComparedDraw, first: Keys, second:
     """For rho, all keys of either, those listed among them: what they lose adds up; for delta, those not
     listed that only one has, at the scale and threshold used.
     """
-    stage, told = stage_of(near.entry), [call for call in near.calls if not _is_of_keys(call)]
+    stage, listed_calls = stage_of(near.entry), [call for call in near.calls if not _is_of_keys(call)]
     rho, at = 0.0, 0
-    for call in told:
+    for call in listed_calls:
         some = second.listed[at : at + len(call.received)]
         at += len(some)
         moved = math.dist([first.counts[key] for key in some], [second.counts[key] for key in some])

@@ -1,7 +1,7 @@
-"""Edits: tables to start from, and neighbours of them, as orders of a sheet's rows.
+"""Edits: tables to start from and their neighbours, each as a sequence of rows of a sheet.
 
-NOT PRIVATE: for `fmwem verify` alone. Who is a neighbour is stated here once more, on purpose without a look
-at accounting/unit.py: one person's rows come, go, or are exchanged.
+NOT PRIVATE: for `fmwem verify` alone. What a neighbour is, is defined here a second time, on purpose without
+using accounting/unit.py: one person's rows are added, removed or exchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from factored_mwem.tables.inputs.source import Private
 STRANGERS = 40
 """Persons beside a table, who may join it."""
 PRIMED = 6
-"""Of them, how many a primed table has from the start, and how many of its rows it has k times."""
+"""How many strangers a primed table holds from the start, and how many of its rows it holds k times."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -30,7 +30,7 @@ class Person(Private):
     words: str
     rows: tuple[int, ...]
     breaks: bool
-    """Whether a reader may refuse a whole table over them."""
+    """Whether a reader may refuse the whole table because of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -89,7 +89,8 @@ def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple
         at = own.stop
         numbers = tuple(rows + i for i in own) if kind == "several" else (rows + own.start,) * size
         broken = any(breaks[i] for i in own)
-        if broken:  # such a row may lose its id: no more of them than a person without an id may have
+        # a hostile row may lose its id, so a stranger has at most as many as a person without an id
+        if broken:
             numbers = numbers[:k]
         nameless = policy.privacy_id is not None and grown.owners[numbers[0]] is None
         in_words = ", ".join(words[i] for i in own[:3])

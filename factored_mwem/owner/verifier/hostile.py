@@ -1,5 +1,5 @@
-"""Hostile: the one table of values that a program may trip over, and cells and lines made from it, with words
-for each. `fmwem verify` draws from it, and so do the fuzzer of a checkout and its tests.
+"""Hostile: the list of values that may break a program, and cells and lines made from them, each with a
+description. `fmwem verify` draws from it, and so do the fuzzer of a checkout and its tests.
 
 A cell is made from one that is there, so that it lies close to it: `male` and a NUL beside `male`.
 """
@@ -91,7 +91,7 @@ def texts(existing: str) -> list[Family[str]]:
 def raw_cells(existing: bytes, delimiter: bytes) -> list[Family[bytes]]:
     """Cells of a text file whose lines are its records.
 
-    Some are no proper cells at all, which must be their own person's matter.
+    Some are not valid cells; they must affect the records of their own person only.
     """
     families = texts(existing.decode("utf-8", "replace"))
     return [

@@ -1,4 +1,4 @@
-"""Sheet: a private table as rows that can be put together anew, with strangers' rows beside its own.
+"""Sheet: a private table as rows that can be put together anew, with rows of strangers added.
 
 NOT PRIVATE: for `fmwem verify` alone. A table is then an order of row numbers, and a neighbour another order.
 Text files are put together from their bytes, all else from Arrow's rows; what comes out is of the kind that
@@ -323,7 +323,7 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
     if is_text_file(source):
         _check_plain(source, request)
         form = request.private.form
-        if form is None:  # a planted reader may not say
+        if form is None:  # a reader that a test planted may not state it
             form = read_form(InputFile(Path(source)), request.policy.records, request.policy.dialect)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema

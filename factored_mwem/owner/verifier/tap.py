@@ -1,4 +1,4 @@
-"""Tap: what the library's sampler was handed and gave back, below its Python binding. NOT PRIVATE.
+"""Tap: records what the library's sampler receives and returns, below its Python binding. NOT PRIVATE.
 
 The binding turns our values into the library's own objects, and something may be lost there (a text ends at
 its first NUL). So the call that crosses into the library is watched, and its objects are read back by the

@@ -2,8 +2,8 @@
 
 The real mechanism runs on the owner's own table with real noise; its transcript is replayed on neighbours of
 the table (`edits.py`), and what reached the sampler is compared draw by draw with what was charged
-(`watch.py`, `comparison.py`). It is a search for mistakes, not a proof: what it finds is one, and what it
-does not find may be there. Nothing of it may be published.
+(`watch.py`, `comparison.py`). It is a search for mistakes, not a proof: everything it finds is a mistake, but
+there may be others. Nothing of it may be published.
 
 Neighbours of a table that is a file are files, too: copies of it, in a private folder that goes at the end;
 what a killed run leaves, the next one removes.
@@ -62,7 +62,7 @@ class VerifiedStage:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What did not hold: at which stage, over which neighbour of the table, and why."""
+    """A failure: at which stage, for which neighbour of the table, and why."""
 
     stage: str
     neighbour: str
@@ -71,7 +71,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """NOT PRIVATE. What neighbours of a table say of a release: whether the promise holds on them.
+    """NOT PRIVATE. The result of a verification: whether the promise held for the tested neighbours.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import verify
@@ -136,12 +136,12 @@ def verify(
     if pairs < 1:
         raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
     request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
-    # what noise makes of criteria says nothing of the draws: one try, at the price it has, is looked at
+    # criteria depend on noise, not on the draws: one try is checked, at its own price
     request = replace(request, promise=request.policy.model_copy(update={"accept": ()}))
     rng = np.random.default_rng(seed)
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
-        # What a release refuses is refused in its words, before there are neighbours.
+        # Refuse what a release refuses, with the same message, before any neighbour is made.
         make(request, WatchedRelease(tap), lambda _: None)
         sheet = sheet_of(table, request, Path(folder))
         rows = len(sheet.owners)
@@ -197,7 +197,7 @@ class _Search(Private):
             base = based(self.sheet, self.rows, self.request.policy, self.rng, primed=primed)
             try:
                 transcript = self._begin(base, primed)
-            except NothingLearnt:  # with rows of ours in it: noisy answers say that hardly anything is known
+            except NothingLearnt:  # the table holds rows of ours: noise hides most of it
                 if not primed:
                     raise
                 primed = False
@@ -279,7 +279,7 @@ class _Search(Private):
 
 
 def public(release: Release) -> dict[str, Any]:
-    """All that a release shows, by name, and some of the rows that may be drawn from it."""
+    """Everything that a release publishes, by name, and some rows drawn from it."""
     rows = min(release.rows, MAX_COMPARED_ROWS)
     return {
         "schema": release.schema.serialize().to_pybytes(),

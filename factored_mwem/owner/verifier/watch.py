@@ -1,7 +1,7 @@
 """Watch: the real noise with a transcript, and the same transcript replayed on another table. NOT PRIVATE.
 
 A base run draws real noise and notes every draw. A replay on a neighbour draws too, so that its rows go all
-the way to the sampler; what comes back is thrown away for the base run's answer.
+the way to the sampler; its answer is replaced by that of the base run.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DEPENDED = "a decision depended on private rows"
 
 
 class Parted(Exception):
-    """A replay that went another way than its base run: there is nothing left to compare."""
+    """A replay took another path than its base run, so nothing more can be compared."""
 
 
 class Recorder:
-    """Noise that notes every draw. With the draws of a base run it answers as that one did, and compares."""
+    """Noise that records every draw. With the draws of a base run it returns their answers, and compares."""
 
     def __init__(
         self, noise: Noise, accountant: Accountant, tap: Tap, base: Sequence[ComparedDraw] | None
@@ -46,7 +46,7 @@ class Recorder:
         self.findings: list[Finding] = []
         self._noise, self._accountant, self._tap, self._base = noise, accountant, tap, base
         self._charges = 0
-        tap.take()  # what a replay that parted left
+        tap.take()  # the rest of a replay that took another path
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         draw = partial(self._noise.select, scores, scale=scale)

@@ -1,13 +1,14 @@
-"""Error law: how large the errors of releases have been, by what was known before them.
+"""Error law: a regression of the errors of earlier releases on public facts that are known before a release.
 
-How far a release is from its table depends on how the columns hang together, which no public fact says: so
-this is experience, with a range, and no promise.
+How far a release is from its table depends on how its columns depend on each other, which no public fact
+shows. So this is experience, with a range, and not a promise.
 
-For a mean L1 error e (0 to 2) of marginals, ln(-ln(1 - e / 2)) is a sum of the logarithms of public facts. It
-is about ln(e / 2) where errors are small, and ends at 2. Fitted by `python scripts/bench planning fit` to the
-releases that `planning run` made of parts of ten public tables (70 to 253,680 rows, 3 to 22 columns of 2 to
-100 codes, epsilon .05 to 10, delta 1e-9 and 0): least squares in which every table weighs the same. A range
-is what nine in ten of the releases of a table that the law was not fitted to fell into, half on either side.
+For a mean L1 error e (0 to 2) of marginals, ln(-ln(1 - e / 2)) is modelled as a weighted sum of the
+logarithms of public facts. It is about ln(e / 2) for small errors, and e cannot exceed 2. Fitted by `python
+scripts/bench planning fit` to the releases that `planning run` made of parts of ten public tables (70 to
+253,680 rows, 3 to 22 columns of 2 to 100 codes, epsilon .05 to 10, delta 1e-9 and 0): least squares in which
+every table weighs the same. The range is such that nine in ten releases of a table left out of the fit fell
+into it, half of them on either side of the prediction.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Problem:
     """At once: the errors that noise alone makes, by order."""
 
     def facts(self, order: int) -> tuple[float, ...]:
-        """What the law of marginals of `order` multiplies with its constants."""
+        """The facts that the law for marginals of `order` multiplies by its constants."""
         if self.course == "once":
             alone = self.alone[min(order, len(self.alone)) - 1]
             return (1.0, math.log(max(alone, 1e-300)))
@@ -80,7 +81,7 @@ LAWS: dict[tuple[Course, int], Law] = {
 
 
 def expected_error(problem: Problem, order: int) -> ExpectedError:
-    """What the law says; falls as `problem.scale` grows, and as `alone` falls."""
+    """The prediction of the law; it falls as `problem.scale` grows, and as `alone` falls."""
     law = LAWS[problem.course, order]
     middle = sum(c * fact for c, fact in zip(law.constants, problem.facts(order), strict=True))
     low, error, high = (_error(middle + side * law.width) for side in (-1, 0, 1))
@@ -88,7 +89,9 @@ def expected_error(problem: Problem, order: int) -> ExpectedError:
 
 
 def power_of(error: float) -> float:
-    """What the law adds up, of an error; at most 2, by which rows that share nothing with a table are off."""
+    """ln(-ln(1 - error / 2)), the quantity that the law predicts; an error is at most 2, that of rows that
+    share nothing with the table.
+    """
     return math.log(-math.log1p(-min(max(error, 1e-6), 2 - 1e-4) / 2))
 
 

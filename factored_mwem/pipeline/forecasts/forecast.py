@@ -56,10 +56,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class LearningForecast:
-    """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value
-    must have, about, to be kept on its own: where they hold no other rare value, and whatever they hold.
-    Below `fewest_rows`, about, the release ends when its votes have told so: where columns of unknown type
-    are of text, or none is. Where people are counted, all of these are people.
+    """Public facts about a release that begins by learning its domain. `thresholds`: about how many rows a
+    value needs to keep a code of its own: if these rows hold no other rare value, and in any case.
+    `fewest_rows`: with about fewer rows the release stops after its votes: if all columns of unknown type are
+    text, and if none is. If people are counted, these are numbers of people.
     """
 
     columns: dict[str, str]
@@ -72,7 +72,7 @@ class LearningForecast:
 
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
-    """What a release of about so many `rows`, or people where they count, would do, on this machine."""
+    """What a release of about `rows` rows (or people, if these are counted) would do on this machine."""
     scope = Scope.of(request, Machine.of(request.policy))
     if scope.domain is None:
         return forecast_learning(scope, rows)
@@ -148,7 +148,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
 
 
 def _likely_levels(plan: Plan) -> Levels:
-    """The levels that a release would find if all values of a column were equally frequent."""
+    """The levels that a release would choose if all values of a column were equally frequent."""
     groups = [
         coarsen(np.ones(a.size), 0.0, ordered=a.ordered, groups=TUNED.groups, rare=TUNED.rare)
         for a in plan.candidates.domain
@@ -168,8 +168,8 @@ def _first_shares(plan: Plan) -> list[Fraction]:
 
 
 def _code_bytes(plan: Plan, rows: int) -> float:
-    """Memory of the rows as codes: each once, of people as many as are used at most; beyond their share of
-    the memory they go to files.
+    """Bytes of the rows as codes, at most; with people, of the most rows that may be used. Codes beyond their
+    share of the memory go to files.
     """
     rows *= plan.policy.contributions if plan.policy.people else 1
     a_row = sum(np.dtype(code_dtype(attribute)).itemsize for attribute in plan.modelled)

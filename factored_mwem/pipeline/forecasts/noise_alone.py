@@ -1,4 +1,6 @@
-"""Noise alone: what measuring all at once adds to the marginals of a small domain, at any budget; public."""
+"""Noise alone: the errors that noise makes in the marginals of a small domain that is measured at once, at
+any budget; public.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from factored_mwem.mechanisms.shares import signal
 from factored_mwem.workload.candidates import Candidates
 
 STEPS = 10
-"""Powers of two of scale, from which on nothing is too noisy that matters."""
+"""Powers of two of the scale that are computed; beyond them nothing that matters is too noisy."""
 
 
 def scale_of(budget: Budget, unit: Unit, rows: int) -> float:
@@ -25,9 +27,9 @@ def scale_of(budget: Budget, unit: Unit, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class NoiseAlone:
-    """The errors by order that noise alone makes where all is measured at once, for every scale of a problem.
-    What is too noisy is not asked, so there are steps at which more scale makes more of them: they count as
-    the largest of all larger scales, so that the law falls with a budget.
+    """The errors by order that noise alone makes if everything is measured at once, for every scale of a
+    problem. Residuals that would be too noisy are not measured, so at some steps a larger scale gives larger
+    errors. To make the law fall with the budget, each error is replaced by the largest at any larger scale.
     """
 
     candidates: Candidates

@@ -32,12 +32,12 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 MOST = 20
 """Epsilons that are compared at a time."""
 RANGE = (1e-3, 100.0)
-"""Of the epsilons among which one is looked for."""
+"""The range of epsilons that is searched."""
 TARGET = re.compile(r"\s*(?:mean\s*([1-9])\s*<=?\s*)?([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*")
 LIMITING = ("rounds", "initial_share", "max_cells", "max_memory", "time_budget")
 """Fields of a policy that make a release do less than it would."""
 ORDERS = 3
-"""Marginals of more columns the law does not know."""
+"""Most columns of the marginals whose errors the law predicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,21 @@ class Prospect:
     guess: float
     """How often a membership guess from a fair coin is right, at most."""
     errors: tuple[ExpectedError, ...] = ()
-    """Of the asked marginals by order; none if there is no law."""
+    """The errors of the requested marginals by order; none if no law applies."""
     column_noise: float | None = None
-    """Of the first measurements, the single columns'."""
+    """The noise of the first measurements, of single columns."""
     round_noise: float | None = None
-    """Of the marginals that the first rounds choose."""
+    """The noise of the marginals that the first rounds choose."""
     noise_errors: tuple[float, ...] = ()
-    """Where all is measured at once: the L1 errors that its noise makes by order, before the fit."""
+    """If everything is measured at once: the L1 errors that its noise makes by order, before the fit."""
     kept_from: tuple[float, float] | None = None
-    """Where the domain is learnt: from how many rows on a value is kept, where these hold no other rare one,
-    and in any case.
+    """If the domain is learnt: about how many rows a value needs to be kept, if these rows hold no other rare
+    value, and in any case.
     """
     fewest_rows: tuple[float, float] | None = None
-    """And with fewer than how many of the table's it ends: where all columns are of text, or none is."""
+    """If the domain is learnt: with about fewer rows the release stops; if all columns are text, and if none
+    is.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +85,16 @@ class Planned:
     assume_rows: int | None
     """None where people are counted."""
     question: str
-    """What the guess is about."""
+    """What the attacker guesses."""
     prospects: tuple[Prospect, ...]
     target: tuple[int, float] | None = None
     """The order of marginals, and their mean error that was asked for."""
     likely: Prospect | None = None
     """At the least epsilon at which that error is expected."""
     safe: Prospect | None = None
-    """And at which it is the range's upper end: 19 of 20 tables like those of the law were better."""
+    """The prospect at the least epsilon at which that error is the upper end of the range: 19 of 20 tables
+    like those of the law were better.
+    """
     notes: tuple[str, ...] = ()
     assume_people: int | None = None
     people: PeopleForecast | None = None
@@ -158,7 +162,7 @@ def planned(
 
 
 def _compared(policy: Policy, wanted: Sequence[float] | None, error: float | str | None) -> list[float]:
-    """The epsilons in order: those given, or the policy's where it names one, or some that are common."""
+    """The epsilons in order: those requested, or else the policy's, or else some common ones."""
     if wanted is None and "epsilon" in policy.model_fields_set:
         wanted = [policy.epsilon]
     if wanted is None:
@@ -173,7 +177,9 @@ def _compared(policy: Policy, wanted: Sequence[float] | None, error: float | str
 
 
 def _target(error: float | str, known: _Known) -> tuple[int, float]:
-    """(order, mean error) as asked; raises InputError if it is none, or nothing is known of it."""
+    """(order, mean error) from the request. Raises InputError if it is not in this form, or cannot be
+    predicted.
+    """
     if not known.orders:
         raise InputError(f"no epsilon can be found: {known.notes[0]}")
     match = TARGET.fullmatch(str(error))
@@ -190,8 +196,8 @@ def _target(error: float | str, known: _Known) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A request, its plan where a domain is declared, and how many orders of marginals a law speaks of.
-    `rows`: people where these are counted.
+    """A request, its plan if a domain is declared, and for how many orders of marginals errors can be
+    predicted. `rows`: people, if these are counted.
     """
 
     scope: Scope
@@ -232,8 +238,8 @@ class _Known:
         return Prospect(epsilon, guess, errors, noise.initial_noise, noise.round_noise or None)
 
     def errors(self, budget: Budget) -> tuple[ExpectedError, ...]:
-        """Never more than with less of a budget: a release measures all at once where that is expected to be
-        better than rounds, so what is expected of rounds is a bound.
+        """The expected errors, which never grow with the budget: a release measures everything at once if
+        that is expected to be better than rounds, so the expectation for rounds is an upper bound.
         """
         problems = self._problems(budget) if self.orders else []
         expected = []
@@ -260,7 +266,9 @@ class _Known:
         return [once] if max(shape) <= 2 else [once, rounds]
 
     def least(self, order: int, most: float, side: str) -> Prospect | None:
-        """At the least epsilon (three digits) whose `side` is at most `most`; None if none in RANGE."""
+        """The prospect at the least epsilon (to three digits) whose `side` is at most `most`; None if there
+        is none in RANGE.
+        """
         budget = self.scope.asked.budget
 
         def fits(amount: Fraction) -> bool:
@@ -283,15 +291,15 @@ class _Known:
 
 
 def _silent(request: Request) -> str | None:
-    """Why no law says how large errors are; None if one does."""
+    """Why errors cannot be predicted; None if they can."""
     workload, policy = request.workload, request.policy
     if policy.engine != "tree":
-        return f"how large errors will be is not said: of engine {policy.engine} there is no law"
+        return f"errors cannot be predicted for engine {policy.engine}"
     if policy.people:
-        return "how large errors will be is not said: the law is of tables whose rows are counted, not people"
+        return "errors cannot be predicted where people are counted, not rows"
     plain = len(workload.orders) == 1 and not workload.named and not workload.asked
     if not plain or workload.orders[0] > ORDERS:
-        return f"how large errors will be is not said: the law is of all marginals of up to {ORDERS} columns"
+        return f"errors can be predicted only for all marginals of up to {ORDERS} columns"
     return None
 
 
@@ -301,14 +309,14 @@ def _notes(request: Request, silent: str | None) -> tuple[str, ...]:
         return (silent,)
     of = max(law.tables for (course, _), law in LAWS.items() if (course == "learnt") == learnt)
     notes = [
-        f"expected errors are experience with up to {of} public tables, no promise: half of the releases of "
-        "such tables were better, nine in ten within the range",
-        "how columns hang together decides as much, and is not known before a release",
+        f"expected errors are experience with up to {of} public tables, no promise: half of their releases "
+        "were better, and nine in ten lay within the range",
+        "errors also depend on how the columns depend on each other, which no one knows before a release",
     ]
     if learnt:
         notes.append(
-            "no domain is declared: errors are over neutral bins, as `fmwem evaluate` has them; with one "
-            "ranges are closer"
+            "no domain is declared: errors are over the neutral bins of `fmwem evaluate`; with a domain "
+            "the ranges are narrower"
         )
     limits = [name for name in LIMITING if getattr(policy, name) is not None]
     if limits:

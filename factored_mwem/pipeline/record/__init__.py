@@ -1,1 +1,1 @@
-"""The public record of what was spent: what it says, what it rests on, and how anybody checks it."""
+"""The public record of what was spent: what it states, what it rests on, and how anybody can check it."""

@@ -1,4 +1,4 @@
-"""Assumptions: what the guarantee takes for granted, and what of it the program made sure of."""
+"""Assumptions: what the guarantee takes for granted, and which of it the program made sure of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from factored_mwem.request.promise import Terms
 from factored_mwem.tables.inputs.text_form import Form
 
 CLUSTERS = ("Spark",)
-"""What `Source.cluster` may say."""
+"""The possible values of `Source.cluster`."""
 RULES = "the rules of the domain were declared without looking at this table: they are public facts"
 
 
@@ -33,8 +33,8 @@ def assumptions_of(
     rules: bool = False,
     cluster: str | None = None,
 ) -> dict[str, Assumption]:
-    """What a promise about a table rests on beside mechanism and noise, by name: of a text file of a `form`,
-    or of a typed table, that a `cluster` may have read; with or without a ledger, or rules in its domain.
+    """The assumptions of a promise about a table, apart from mechanism and noise, by name: for a text file of
+    a `form`, or a typed table, perhaps read by a `cluster`; with or without a ledger, or rules in its domain.
     """
     people = f"column {policy.privacy_id!r} names every person by one value of their own"
     columns = "the names of the columns, on the header line, are public"

@@ -74,7 +74,7 @@ def _rows_model(plan: Plan, model: Forest) -> Forest:
 
 
 def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
-    """What a release says of the people that it counted."""
+    """The facts about the people that a release counted."""
     policy, private = plan.policy, plan.request.private
     if not policy.people or policy.privacy_id is None or plan.people is None:
         return None
@@ -122,7 +122,7 @@ def _residuals(r: Residuals) -> MeasuredResiduals:
 
 
 def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
-    """What a reader of the manifest should know; public facts and noisy answers only."""
+    """Warnings for readers of the manifest, from public facts and noisy answers only."""
     policy, records = plan.policy, _rows_model(plan, fitted.model).total
     if plan.late:
         yield plan.late
@@ -153,7 +153,7 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
 
 
 def _losses(plan: Plan) -> Iterator[str]:
-    """What learning a domain could not keep."""
+    """Warnings about values that learning a domain could not keep."""
     if plan.learning is None:
         return
     from factored_mwem.mechanisms.learn import is_unique
@@ -186,7 +186,7 @@ def _few(enough: float, policy: Policy) -> str:
 
 
 def _unseen(few: str) -> str:
-    """What is known of a column of which hardly any value was found."""
+    """The warning for a column in which hardly any value was found."""
     return (
         f"{few} cannot be told from noise for sure, and it has hardly any others (an identifier, free text, "
         "or a category of many values)"

@@ -35,8 +35,8 @@ class ListFacts(Part):
 
 
 class AttributeFacts(Part):
-    """What the release assumed of a column. `domain` says whether a person declared it or the budget paid for
-    it.
+    """The facts about a column. `domain` says whether its values were declared, or learnt inside the
+    budget.
     """
 
     name: str
@@ -45,7 +45,7 @@ class AttributeFacts(Part):
     nullable: bool
     domain: Literal["declared", "learnt"]
     kept: float | None = None
-    """Of a learnt one, in noisy shares of all rows: values kept as they are or within their bin,"""
+    """If learnt, in noisy shares of all rows: values kept as they are or within their bin,"""
     clipped: float | None = None
     """moved to the nearest bin,"""
     other: float | None = None
@@ -147,9 +147,9 @@ class PeopleFacts(Part):
 
 
 class FoundRule(Part):
-    """What one column says of another, found inside the budget and kept in every row. `rule` as in the
-    domain and `words`; `broken`: by a noisy count, of standard deviation `stddev`, how many rows (or grains
-    of people) did not keep it.
+    """A rule by which a column follows from others, found inside the budget and kept in every row: `rule` in
+    the form of a domain, and in `words`. `broken`: the noisy number of rows (or grains of people) that break
+    it, with standard deviation `stddev`.
     """
 
     words: str
@@ -198,13 +198,13 @@ class Manifest(Statement):
 
     @property
     def queries(self) -> Workload:
-        """What was asked for, as a value."""
+        """The requested workload."""
         return Workload.from_dict(self.workload)
 
 
 def read_record(content: bytes | str) -> Statement:
-    """The record in a file, of whatever kind: of a release its manifest. InputError, in a line that says what
-    "it" is or lacks, where it is none, is damaged, or is of a version that this program does not read.
+    """The record in a file, of any kind; for a release the manifest. Raises InputError, with a line that
+    begins with "it", if it is not a record, is damaged, or has a version that this program does not read.
     """
     try:
         facts = json.loads(content)

@@ -1,4 +1,4 @@
-"""Manifest check: whether manifests fit the books: the release, what it cost, and what was asked for."""
+"""Manifest check: whether manifests agree with the ledger about the release, its cost and the request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_WORDS = "it is of another version of this program: its statement and its assu
 
 
 def check_books(place: str | Path | Address, manifests: Sequence[Path] = ()) -> dict[str, Any]:
-    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`."""
+    """Plain facts: what was checked, `problems`, a line for each contradiction, and `notes`."""
     books = inspect(place)
     checked = [check_manifest(books.kept, manifest) for manifest in manifests]
     problems = [*books.problems, *(problem for _, more, _ in checked for problem in more)]
@@ -42,7 +42,9 @@ def check_books(place: str | Path | Address, manifests: Sequence[Path] = ()) -> 
 
 
 def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str], list[str]]:
-    """What a manifest is of; a line for each thing that does not fit the books, or could not be compared."""
+    """The facts about a manifest, with a line for each contradiction to the ledger, and for what could not be
+    compared.
+    """
     facts: dict[str, Any] = {"manifest": str(path), "dataset": None, "release": None}
     try:
         record, digest = read_record(path.read_bytes()), sha256(path)
@@ -90,7 +92,7 @@ def _own(record: Statement, cost: tuple[Fraction, Fraction] | None) -> Iterator[
 
 
 def _check(record: Statement, cost: tuple[Fraction, Fraction] | None) -> None:
-    """Raises ValueError if its numbers are none that a release has: it may be anybody's file."""
+    """Raises ValueError if its numbers are impossible for a release; the file may come from anybody."""
     if cost is None:
         raise ValueError("charges")
     promise, delta = record.guarantee, cost[1]
@@ -182,7 +184,7 @@ def _unlike_request(entry: Entry, record: Statement) -> Iterator[str]:
 
 
 def _of_release(manifest: Manifest, parameters: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What a manifest says beside what was asked for, by name."""
+    """(stated, requested) pairs of a manifest, by name."""
     settings = parameters["settings"]
     pairs: dict[str, tuple[Any, Any]] = {
         "policy": (split_policy(manifest.policy)[0], split_policy(parameters["policy"])[0]),
@@ -201,7 +203,7 @@ def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, parameters: 
 
 
 def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterator[str]:
-    """Where the attributes are not those that were declared; what was learnt is not in the books."""
+    """Contradictions between the attributes and the declared domain; learnt ones are not in the ledger."""
     if entry.parameters["settings"]["domain"] is None:
         return
     release = f"release {entry.number}"
@@ -230,7 +232,7 @@ def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterato
 
 
 def _rules(domain: dict[str, Any], names: Collection[str]) -> list[dict[str, Any]]:
-    """What the rules of a domain say of these columns."""
+    """The rules of a domain about these columns."""
     left = [rule.among(names) for rule in rules_of(domain.get("rules", []))]
     return [written(rule) for rule in left if rule is not None]
 

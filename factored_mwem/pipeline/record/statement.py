@@ -23,7 +23,7 @@ VERSION = 1
 
 
 class Kind(NamedTuple):
-    """What budget is spent on: neighbouring `inputs` differ in one `thing`; and what is `released`."""
+    """A kind of spending: neighbouring `inputs` differ in one `thing`; `released` says what comes out."""
 
     thing: str
     inputs: str
@@ -52,8 +52,8 @@ class Part(BaseModel):
 
 
 class Guarantee(Part):
-    """What holds, as long as its `assumptions` do: `spent_epsilon` is what the entries amount to, never above
-    `epsilon`. `unit`: what two neighbouring inputs differ in. `assumptions`: by name.
+    """The guarantee, which holds as long as its `assumptions` (by name) do. `spent_epsilon`: the sum of the
+    charges, never above `epsilon`. `unit`: what two neighbouring inputs differ in.
     """
 
     epsilon: float
@@ -70,7 +70,7 @@ class Guarantee(Part):
     def of(
         cls, kind: str, promise: Promise, accountant: Accountant, assumptions: dict[str, Assumption]
     ) -> Guarantee:
-        """Of what was spent under a promise."""
+        """The guarantee for what was spent under a promise."""
         words = KINDS[kind]
         return cls(
             epsilon=promise.epsilon,
@@ -145,9 +145,9 @@ class Output(Part):
 
 
 class Replaced(Part):
-    """What the records of this name said that this one took the place of: how many there were, and what they
-    and this one cost together, should all of them be about the same people: epsilons and deltas add up.
-    None if one of them could not be read.
+    """The earlier records of this name that this one replaced: how many there were, and what they and this
+    one cost together if all are about the same people (epsilons and deltas add up). None if one of them could
+    not be read.
     """
 
     records: int
@@ -156,7 +156,7 @@ class Replaced(Part):
 
     @classmethod
     def before(cls, old: Statement | None) -> Replaced:
-        """All that an `old` record stands for, itself and those that it replaced; None: it cannot be read."""
+        """The sum of an `old` record and those that it replaced; None if it cannot be read."""
         if old is None:
             return cls(records=1, epsilon=None, delta=None)
         if old.replaced is not None:

@@ -1,6 +1,6 @@
 """What a model file holds, and whether its parts fit together: a header in JSON and arrays of one dimension.
 
-The parts may be a stranger's: whatever of them the program follows later is checked here.
+The file may come from a stranger: everything in it that the program relies on later is checked here.
 """
 
 from __future__ import annotations
@@ -38,20 +38,22 @@ from factored_mwem.tables.codes.derive import check_rules
 from factored_mwem.workload.workload import Workload
 
 VERSION = 1
-"""Of what is written, and of what is read: any other is refused."""
+"""The version that is written, and the only one that is read."""
 MAX_BYTES = 2**30
 """Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are
 less. For what drawing rows lays out besides, the limit is that of a release, half of the machine's memory.
 """
 MAX_HEADER_BYTES = 2**25
-"""Of JSON, whose objects take up to thirty times as much memory."""
+"""Largest header; the objects of its JSON take up to thirty times as much memory."""
 MIN_SCALE, MAX_SCALE = 1e-12, 1e18
-"""Of noise, in records: no promise that can be made asks for other ones, and squares of these are finite."""
+"""Range of scales of noise, in records: no possible promise needs others, and their squares are finite."""
 MAX_PAIRS = 2**24
 """Cliques of a tree times its variables: paths between them are tabled."""
 MIN_DELTA = Fraction(1, 10**250)
 MAX_DELTA_BITS = 1100
-"""Of a delta's denominator, a power of two as of every float; others would have sums without end."""
+"""Most bits of a delta's denominator, which for every float is a power of two; with others, exact sums would
+become endless.
+"""
 _DELTA = re.compile(r"\d{1,340}(/[1-9]\d{0,339})?")
 
 Read = Callable[[str, type["np.number[Any]"]], np.ndarray]
@@ -115,7 +117,9 @@ def taken_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, np.ndarra
 
 
 def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
-    """What the parts stand for; ValueError, or what else `BROKEN` lists, where they do not fit together."""
+    """The contents that the parts stand for. Raises ValueError, or another error that `BROKEN` lists, if they
+    do not fit together.
+    """
     whole = Domain.from_dict(header["domain"])
     domain = whole.modelled
     levels = _levels(domain, header["levels"], read)
@@ -236,7 +240,7 @@ def _measurement(levels: Levels, facts: dict[str, Any], noisy: np.ndarray) -> Me
 
 
 def _residuals(domain: Domain, facts: dict[str, Any], weights: np.ndarray, noisy: np.ndarray) -> Residuals:
-    wide = sum(size > 1 for size in domain.shape)  # where none is, the total alone was measured: order 0
+    wide = sum(size > 1 for size in domain.shape)  # without any, only the total was measured: order 0
     fits = min(wide, 1) <= facts["order"] <= len(domain) and len(weights) == 2**wide
     must(fits, "residuals of another domain")
     answers = over_subsets([1 if size == 2 else size for size in domain.shape if size > 1])

@@ -34,7 +34,7 @@ from factored_mwem.tables.outputs.targets import Target
 
 log = logging.getLogger("factored_mwem")
 MAX_LIST_BYTES = 2**22
-"""Of the list of arrays, some 50,000 of them: the library makes an object of each."""
+"""Largest list of arrays, some 50,000 of them; the library makes an object of each."""
 BROKEN = (
     *(OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, ArithmeticError, AssertionError),
     RuntimeError,  # also nested too deep
@@ -74,7 +74,7 @@ def digest_of(arrays: dict[str, np.ndarray]) -> np.ndarray:
 def load(path: Path, kind: type[Kind]) -> Kind:
     """What a model file holds. Raises InputError if it is none, or damaged; ResourceError if it is too large.
 
-    It may be a stranger's: sizes and numbers are checked before anything follows them, no code is run.
+    The file may come from a stranger: sizes and numbers are checked before they are used, and no code is run.
     """
     try:
         with open(path, "rb") as file:
@@ -98,7 +98,9 @@ def load(path: Path, kind: type[Kind]) -> Kind:
 
 
 def reader(file: IO[bytes], path: Path) -> Read:
-    """What reads the arrays of a file. A file holds as much as it declares: safetensors refuses any other."""
+    """The reader of the arrays of a file. A file holds as much as it declares; safetensors refuses any
+    other.
+    """
     size = os.fstat(file.fileno()).st_size
     check_size(path, size, 0)
     must(int.from_bytes(file.read(8), "little") <= MAX_LIST_BYTES, "a list without end")

@@ -1,6 +1,7 @@
 """The replicates' file: a cache beside a model file, in the same format. Public as the model is, and free.
 
-It may be a stranger's, or of another model: what is read is checked, and what does not fit is made anew.
+The file may come from a stranger, or from another model: it is checked, and replicates that do not fit are
+made anew.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from factored_mwem.pipeline.saving.model_fields import MAX_BYTES, Read
 from factored_mwem.pipeline.saving.model_file import BROKEN, packed, reader
 
 VERSION = 1
-"""Of the file, and of how replicates are made: what an older program made is made anew."""
+"""Version of the file, and of how replicates are made; those of an older program are made anew."""
 MAX_HEADER_BYTES, MAX_REPLICATES = 2**16, 10_000
 MOST = 2_000.0
 """No parameter of a fit is beyond: its steps are limited, see kernels/tree.py."""
@@ -34,7 +35,9 @@ def beside(model: Path) -> Path:
 
 
 def keep(model: Path, drawn: Drawn) -> None:
-    """Write the replicates beside their model, whole or not at all; a folder that refuses is no error."""
+    """Write the replicates beside their model, whole or not at all; if the folder cannot be written, nothing
+    happens.
+    """
     with contextlib.suppress(OSError, FmwemError):
         header = {
             "fmwem_replicates": VERSION,

@@ -1,7 +1,8 @@
-"""Cuts one by one, by a hypothesis of a private graph where a private test lets it pass, else measured.
+"""Cuts one by one: a hypothesis of a private graph answers where a private test accepts it; others are
+measured.
 
-The online mechanism of Gupta, Roth and Ullman 2012, with the constructions of section 5 and appendix A.2. By
-Frieze and Kannan's nothing is written down for every pair: any number of vertices will do.
+The online mechanism of Gupta, Roth and Ullman 2012, with the constructions of section 5 and appendix A.2.
+Frieze and Kannan's construction stores nothing for each pair, so it works for any number of vertices.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from factored_mwem.workload.cuts import Cut
 
 Hypothesis = Literal["frieze-kannan", "multiplicative-weights"]
 COUNT_SHARE = Fraction(1, 20)
-"""Of the budget, for the number of edges."""
+"""Share of the budget that the number of edges takes."""
 FAILS = 1e-6
-"""Probability that the number of edges is above what the hypothesis is told; its bound is void then."""
+"""Probability that there are more edges than the hypothesis assumes; its bound does not hold then."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutAnswer:
-    """Edges of a cut, within `bound` with the session's probability; where from; epsilon `spent`, `left`."""
+    """The number of edges of a cut, within `bound` with the session's probability; the `source` of the
+    answer; epsilon `spent` and `left`.
+    """
 
     value: float
     bound: float
@@ -66,17 +69,19 @@ class CutSession(Standing):
         return CutAnswer(value, answer.bound, answer.source, self.spent, self.left)
 
     def statement(self) -> Statement:
-        """What may be published of the session: the promise, every charge so far, and what it rests on."""
+        """The public record of the session: the promise, every charge so far, and its assumptions."""
         return self._spent.statement(self._request.assumptions(self._spent), answers=self.counts)
 
     def _query(self, cut: Cut) -> OnlineQuery:
-        """The cut as the mechanism takes it; the hypothesis' steps are made for the level of its tests."""
+        """The cut as a query of the mechanism. The steps of the hypothesis are made for the level of the
+        tests.
+        """
         level = self._online.prices.level
         return of_construction(self.believed, cut, self._sealed, cut, kind=_kind(cut), level=level)
 
 
 def _kind(cut: Cut) -> int:
-    """Cuts alike, for the rule: of about as many pairs."""
+    """Cuts with about the same number of pairs, which the rule treats alike."""
     return round(math.log2(cut.pairs + 1))
 
 
@@ -94,7 +99,7 @@ def cuts(
 ) -> Iterator[CutSession]:
     """A session of cuts of a private graph, each within `alpha` (a share of the edges) of the truth with
     probability 1 - `beta`. Other arguments and errors: as of `release_graph`. With a ledger the whole budget
-    is reserved before the first noise, and what was spent takes its place at the end.
+    is reserved before the first noise; at the end only what was spent stays entered.
 
     >>> import numpy as np
     >>> from factored_mwem.sessions.graph import cuts
@@ -114,9 +119,9 @@ def cuts(
     if hypothesis == "multiplicative-weights":
         check_pairs(request.vertices)
     if booking.run_id is not None:
-        raise InputError("a session of cuts cannot be taken up again; leave out run_id")
+        raise InputError("a session of cuts cannot be resumed; leave out run_id")
     spending = request.spent_on("cuts", alpha=alpha, beta=beta, hypothesis=hypothesis)
-    Prices(math.inf, beta, spending.budget.composition)  # what can be refused is, before an edge is read
+    Prices(math.inf, beta, spending.budget.composition)  # checks the numbers before an edge is read
     with spending.opened(booking) as spent:
         sealed, session = request.sealed(), spent.session
         cost = session.accountant.budget.amount * COUNT_SHARE

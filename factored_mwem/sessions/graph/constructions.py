@@ -1,4 +1,4 @@
-"""Constructions over the pairs of a graph, which cuts make better; nothing private is in them.
+"""Constructions over the pairs of a graph, updated by the answers to cuts; they hold nothing private.
 
 Source: Gupta, Roth and Ullman 2012, section 5 and appendix A.2; see `online/constructions.py`.
 """
@@ -20,7 +20,7 @@ from factored_mwem.workload.cuts import Cut, RankOne
 FIRST = 16
 """Cuts that a sum has room for at first."""
 FLOOR = 1e-280
-"""No weight of a pair falls lower, so that it can come back."""
+"""Smallest weight of a pair, so that later updates can raise it again."""
 CEILING = 1e250
 """Where the sum of weights is beyond this, or below its inverse, they are scaled back."""
 
@@ -88,7 +88,9 @@ def _sides(cut: Cut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class CutFriezeKannan(SumOfQueries[Cut]):
-    """A sum of cuts: no pair is ever written down. D^1 is 0, or public and the same for every pair."""
+    """Frieze and Kannan's construction as a sum of cuts, which stores no pairs. D^1 is 0, or public and the
+    same for every pair.
+    """
 
     def __init__(
         self,
@@ -100,13 +102,14 @@ class CutFriezeKannan(SumOfQueries[Cut]):
         start: float = 0.0,
     ) -> None:
         """`alpha`: the error, in edges, at which it is updated; `edges`: at least as many as there are, for
-        that is ||D||_2^2; `start`: edges that lie evenly over all pairs at first, in the place of D^1 = 0.
+        that is ||D||_2^2; `start`: a number of edges that D^1 spreads evenly over all pairs; without it D^1 =
+        0.
         """
         if not alpha > 0 or not edges > 0 or not start >= 0:
             raise InputError(f"alpha={alpha}, edges={edges}, start={start}: must be positive")
         pairs = vertices * (vertices - 1) // 2
         self.mean = start / max(pairs, 1)
-        """What every pair weighs at first."""
+        """The weight of every pair at first."""
         even = self.mean**2 * pairs
         # ||D - D^1||_2^2 = n - 2 mean n + even for n edges: largest at either end of 0 <= n <= edges
         super().__init__(max(even, edges * (1 - 2 * self.mean) + even), pairs, alpha, sharper=step == "sharp")
@@ -123,7 +126,7 @@ class CutFriezeKannan(SumOfQueries[Cut]):
 
 
 class PairWeights(WeightedConstruction):
-    """Multiplicative weights in the form of A.2: a weight for every pair, float64[pair], the same at first.
+    """Multiplicative weights as in A.2: a weight for every pair, float64[pair], all equal at first.
 
     They need to know the total, which for a graph is the number of edges, and private. Here `edges` is any
     public number that is at least that: the rest of it is thought of as lying in one more element of the
@@ -137,8 +140,8 @@ class PairWeights(WeightedConstruction):
         self, vertices: int | Vertices, alpha: float, edges: float, *, start: float | None = None
     ) -> None:
         """`alpha`: the error, in edges, at which it is updated; `edges`: at least as many as there are;
-        `start`: edges that lie evenly over all pairs at first, all but one in |X| where None. Raises
-        ResourceError if the pairs are too many to hold a weight each.
+        `start`: a number of edges spread evenly over all pairs at first; None: all elements of X begin equal.
+        Raises ResourceError if the pairs are too many to hold a weight each.
         """
         known = Vertices.of(vertices)
         check_pairs(known)

@@ -33,16 +33,17 @@ from factored_mwem.sessions.graph.norms import (
 MOST_VERTICES = 64
 """Beyond, the program has too many unknowns to be solved again and again."""
 ROUNDS = 80
-"""At most; what was reached by then, and how far the optimum may be below, is said."""
+"""Most rounds; the result states the distance reached by then, and how far below it the optimum may lie."""
 CUTS_A_ROUND = 16
 CLOSE = 1e-2
-"""The optimum is found up to this share of it, and as many edges."""
+"""The search ends within this share of the optimum, plus as many edges."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
     """`matrix: float64[vertex, vertex]`, symmetric, in [0, 1], zero diagonal. `distance`: the largest cut of
-    matrix - noisy that the oracle knows; `proven`: what it is at most; `least`: and at least, for any.
+    matrix - noisy that the oracle found; `proven`: an upper bound of it; `least`: a lower bound for every
+    matrix.
     """
 
     matrix: np.ndarray
@@ -107,7 +108,7 @@ def solve_cuts(noisy: np.ndarray, *, normalised: bool = False) -> Solved:
         weights, least = program.solve()
         point = np.zeros_like(noisy)
         point[low, high] = point[high, low] = weights
-        # between the best and the program's corner: corners of a program that lacks cuts lie far apart
+        # between the best point and the program's corner: without all cuts, corners lie far apart
         point = (point + best.matrix) / 2
     apart = best.matrix - noisy
     np.fill_diagonal(apart, 0.0)
@@ -127,7 +128,7 @@ def _oracle(apart: np.ndarray, normalised: bool) -> list[SetPair]:
 
 
 def check_program(vertices: int) -> None:
-    """Raises InputError if the program cannot be solved here; nothing was spent yet."""
+    """Raises InputError, before anything is spent, if the program cannot be solved here."""
     if vertices > MOST_VERTICES:
         raise InputError(
             f"--method lp is for up to {MOST_VERTICES} vertices, and there are {vertices:,}; use --method "
@@ -137,6 +138,8 @@ def check_program(vertices: int) -> None:
 
 
 def needed(library: str, what: str) -> None:
-    """InputError, before anything is spent, where a library of the extra `graphs` is not installed."""
+    """The InputError, raised before anything is spent, that says that a library of the extra `graphs` is not
+    installed.
+    """
     if find_spec(library) is None:
         raise InputError(f"{what} needs {library}: pip install 'factored-mwem[graphs]'")

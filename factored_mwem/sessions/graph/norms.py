@@ -18,9 +18,9 @@ from factored_mwem.errors import InputError
 EXACT_MOST = 16
 """Vertices up to which all sets are enumerated."""
 BLOCK = 2**14
-"""Sets that are looked at together."""
+"""Sets that one block of `_all_sets` holds."""
 STARTS = 8
-"""Eigenvectors whose level sets local search starts from."""
+"""Eigenvectors from whose level sets local search starts."""
 LEVELS = 8
 """Level sets of each, at either end."""
 CLIMBS = 100
@@ -48,7 +48,9 @@ def normalised_cut_norm(matrix: np.ndarray) -> SetPair:
 
 
 Best = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Of sums float64[set, column] and their sets: the value of each set's best columns, and these."""
+"""From sums float64[set, column] and their sets: the value of the best columns for each set, and these
+columns.
+"""
 
 
 def _over_all_sets(matrix: np.ndarray, best_of: Best) -> SetPair:
@@ -79,8 +81,9 @@ def spectral_norm(matrix: np.ndarray) -> float:
 
 
 def search_cuts(matrix: np.ndarray, *, normalised: bool = False) -> list[SetPair]:
-    """Pairs of sets with a large |1_S' M 1_T|, or that over sqrt(|S| |T|), the best first: what local search
-    ends in from level sets of the top eigenvectors. A lower bound of the norm; nothing says how far below.
+    """Pairs of sets with a large |1_S' M 1_T|, or that over sqrt(|S| |T|), the best first: the results of
+    local searches from level sets of the top eigenvectors. They bound the norm from below; how far below is
+    unknown.
     """
     pairs: dict[bytes, SetPair] = {}
     starts = _starts(matrix)
@@ -124,7 +127,7 @@ def _best(sums: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _best_share(sums: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(value over sqrt(|S| |T|), the columns that make it largest), `others` being the side that is given."""
+    """(value over sqrt(|S| |T|), the columns that make it largest), `others` being the fixed side."""
     n = sums.shape[1]
     order = np.argsort(-sums, axis=1)
     gained = np.cumsum(np.take_along_axis(sums, order, axis=1), axis=1)

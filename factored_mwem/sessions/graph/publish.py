@@ -1,4 +1,6 @@
-"""Publish: a released graph and its files, the record last; and the cuts that it is asked, one a line."""
+"""Publish: a released graph and its files, the record last; and the cuts asked of it, one on each line of a
+file.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ FORM = 'such as {"from": [0, 1], "to": [2, 3]}; without "to", between "from" and
 
 @dataclass(frozen=True, slots=True)
 class PublishedGraph:
-    """What is in place. `reused`: the run had been finished before, and its files are as they were."""
+    """The files in place. `reused`: the run had been finished before, and its files are unchanged."""
 
     statement: Statement
     reused: bool

@@ -1,4 +1,5 @@
-"""A private graph in, a synthetic one out: noise on every pair, once, and everything else made of that.
+"""A private graph in, a synthetic one out: every pair gets noise once, and everything else is computed from
+that.
 
 Source: Gupta, Roth and Ullman 2012, section 6: randomised response, then the program of Lemma 6.2 or its
 spectral form, then rounding (Remark 6.3).
@@ -67,7 +68,7 @@ def make_graph(request: GraphRequest, run: Run) -> GraphRelease:
 
 
 def _narrow(noisy: np.ndarray) -> np.ndarray:
-    """The same numbers in half the memory, where they fit."""
+    """The same numbers with half the bytes, if they fit."""
     fits = len(noisy) == 0 or int(np.abs(noisy).max()) < 2**31
     return noisy.astype(np.int32) if fits else noisy
 

@@ -1,4 +1,4 @@
-"""GraphRequest: what is asked of a private graph, checked as far as public facts allow."""
+"""GraphRequest: a release of a private graph as requested, checked by public facts alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHARED = (
     "records", "contributions", "people", "rows", "columns", "readable", "parameters", "releases", "ledger",
     "surroundings",
 )  # fmt: skip
-"""What the promise about a table takes for granted that one about a graph does, too."""
+"""Names of the assumptions about tables that a graph shares."""
 
 
 class GraphOptions(BookedTerms, total=False):
@@ -105,7 +105,7 @@ class GraphRequest(PrivateTable):
         return self.spent_on("graph", method=self.method, sample_seed=self.seed)
 
     def spent_on(self, kind: str, **settings: Any) -> Spending:
-        """What the ledger enters of a `kind` of question about the graph."""
+        """The ledger entry of a `kind` of question about the graph."""
         about = {
             "vertices": len(self.vertices),
             "vertices_sha256": self.vertices.digest,
@@ -114,13 +114,15 @@ class GraphRequest(PrivateTable):
         return Spending(kind, self.promise, {**about, **settings}, self.fingerprint)
 
     def sealed(self) -> PrivateEdges:
-        """The edges, sealed at once; of a person, the first that the promise allows."""
+        """The edges, sealed as soon as they are read; of each person the first ones, as many as the promise
+        allows.
+        """
         source = self.bounded()
         assert isinstance(source, Local)  # as opened
         return PrivateEdges.read(source.table, self.vertices, self.ends)
 
     def assumptions(self, spent: Spent) -> dict[str, Assumption]:
-        """What the promise takes for granted; those of a table that hold for a graph, and its own."""
+        """The assumptions of the promise: those about tables that hold for a graph, and its own."""
         own = {
             "edges": Assumption(statement=CONVENTION, enforced=True),
             "vertices": Assumption(
@@ -138,7 +140,7 @@ def open_edges(edges: Any, policy: Terms) -> Source:
     """The edges as a table: a file or any data frame with a column for each end, a networkx graph, whose
     nodes go by their `str`, or an integer array of two columns. Raises InputError if it is none.
 
-    A line of a text file is a record whatever its quotes, unless the policy says otherwise.
+    In a text file every line is a record, whatever its quotes, unless the policy says otherwise.
     """
     if isinstance(edges, np.ndarray):
         if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":

@@ -30,9 +30,10 @@ FAILS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class CutEstimate:
-    """How many edges a cut holds, without bias: `value` may be below 0 or above `pairs`. `stderr` is that of
-    the noise as it is drawn, and the truth lies in [low, high] with a probability of 95 % or just above, by
-    the law of that noise (tails.reach_of_sum); all 4^n cuts at once lie within `bound` (Theorem 6.5).
+    """How many edges a cut holds, without bias: `value` may be below 0 or above `pairs`. `stderr` is the
+    standard deviation of the noise as drawn. The truth lies in [low, high] with a probability of 95 % or a
+    little more, by the distribution of that noise (tails.reach_of_sum). All 4^n cuts at once lie within
+    `bound` (Theorem 6.5).
     """
 
     value: int
@@ -45,10 +46,10 @@ class CutEstimate:
 
 @dataclass(frozen=True, eq=False)
 class GraphRelease:
-    """What is released of a private graph.
+    """A released graph; all of it is public.
 
-    `noisy: int[pair]`, the noisy weights; `weights: float32[pair]`, those of the synthetic graph, or None
-    if it was not asked for; `names`: of the two columns of an edge list.
+    `noisy: int[pair]`, the noisy weights; `weights: float32[pair]`, those of the synthetic graph, or None if
+    none was requested; `names`: the names of the two columns of an edge list.
 
     >>> import numpy as np
     >>> from factored_mwem import release_graph

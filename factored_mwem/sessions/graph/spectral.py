@@ -24,13 +24,13 @@ SLACK = 1.02
 """A distance within this of the radius ends the projections."""
 MOST_VECTORS = 96
 HALVINGS = 30
-"""Of the interval in which the number lies that is added to all pairs."""
+"""How often the interval is halved that holds the number added to all pairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Denoised:
-    """`matrix: float32[vertex, vertex]`, symmetric, in [0, 1], zero diagonal; `distance`: sigma_1 of what it
-    differs from the noisy matrix by; `radius`: what sigma_1 of the noise is about; `steps` that were made.
+    """`matrix: float32[vertex, vertex]`, symmetric, in [0, 1], zero diagonal; `distance`: sigma_1 of its
+    difference from the noisy matrix; `radius`: about sigma_1 of the noise; `steps`: the number of steps made.
     """
 
     matrix: np.ndarray
@@ -70,9 +70,9 @@ def denoise(noisy: np.ndarray, stddev: float) -> Denoised:
 
 
 def _boxed(matrix: np.ndarray, total: float) -> np.ndarray:
-    """The matrix in the box, of sum `total` as nearly as that allows; symmetric again, its diagonal 0."""
+    """The matrix clipped to the box, with a sum as near to `total` as possible; symmetric, its diagonal 0."""
     matrix = ((matrix + matrix.T) / 2).astype(np.float32)
-    np.fill_diagonal(matrix, -np.inf)  # which the box makes 0
+    np.fill_diagonal(matrix, -np.inf)  # the box makes it 0
     low, high = -float(matrix.max()), 1 - float(matrix[np.isfinite(matrix)].min())
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -84,8 +84,8 @@ def _boxed(matrix: np.ndarray, total: float) -> np.ndarray:
 
 
 def _outside(matrix: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """(float[k], float[vertex, k]): the eigenvalues beyond +-radius with their vectors, and the largest of
-    all in any case; of many, the most extreme MOST_VECTORS.
+    """(float[k], float[vertex, k]): the eigenvalues beyond +-radius with their vectors, always the largest
+    one, and at most the MOST_VECTORS most extreme ones.
     """
     n = len(matrix)
     if n <= WHOLE:

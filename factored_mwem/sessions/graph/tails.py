@@ -20,7 +20,7 @@ from factored_mwem.privacy.session import NoiseScale
 
 
 def tail(alpha: float, pairs: int, scale: NoiseScale) -> float:
-    """The most that Pr[sum of q_i Y_i >= alpha] can be over `pairs` pairs: one side."""
+    """An upper bound of Pr[sum of q_i Y_i >= alpha] over `pairs` pairs (one-sided)."""
     if alpha <= 0:
         return 1.0
     b = scale.value
@@ -44,7 +44,7 @@ def bound(pairs: int, scale: NoiseScale, log_failures: float) -> float:
 
 
 def single_bound(scale: NoiseScale, log_failures: float) -> float:
-    """The alpha that the noise on one number is above with probability exp(-log_failures) at most."""
+    """The alpha that the noise on one number exceeds with probability exp(-log_failures) at most."""
     if scale.composition is Composition.ZCDP:
         return bound(1, scale, log_failures)
     return scale.value * log_failures + 1  # Pr[Y >= a] <= exp(-a / b) for whole a
@@ -59,8 +59,8 @@ def queries_bound(universe: int, scale: NoiseScale, queries: float, beta: float)
 
 
 def cut_bound(pairs: int, vertices: int, scale: NoiseScale, beta: float) -> float:
-    """With probability 1 - beta no one of all 4^n cuts is off by more than its own bound, of the pairs that
-    it holds: O(sqrt(|S| |T| n) / epsilon), as after Lemma 6.1.
+    """With probability 1 - beta none of the 4^n cuts is off by more than its own bound, which depends on its
+    number of pairs: O(sqrt(|S| |T| n) / epsilon), as after Lemma 6.1.
     """
     return bound(pairs, scale, vertices * math.log(4) + math.log(2 / beta))
 
@@ -73,7 +73,7 @@ def rounding_bound(pairs: int, vertices: int, beta: float) -> float:
 
 
 MOST_POINTS = 2**21
-"""Whole numbers over which the law of a sum is computed."""
+"""Most whole numbers over which the distribution of a sum is computed."""
 
 
 def _law(scale: NoiseScale, points: int) -> np.ndarray:

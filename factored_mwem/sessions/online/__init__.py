@@ -1,4 +1,5 @@
-"""Answers to queries asked one by one: a hypothesis answers what it knows well enough, the rest is measured.
+"""Answers to queries asked one by one: a hypothesis answers those that it knows well enough, the others are
+measured.
 
     constructions       hypotheses that are updated, and how often that can happen: multiplicative
                         weights, Frieze and Kannan's, the median mechanism's; a check of update sequences

@@ -20,7 +20,7 @@ Q = TypeVar("Q")
 
 
 class Terminated(Exception):
-    """More updates than the bound allows: the algorithm says nothing any more."""
+    """There were more updates than the bound allows: the algorithm gives no more answers."""
 
 
 def sigma_of(bound: float, epsilon: float, delta: float) -> float:

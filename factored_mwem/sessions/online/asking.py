@@ -1,4 +1,4 @@
-"""Asking: questions about a private table, answered by a model where it will do, else measured."""
+"""Asking: questions about a private table, answered by a model if it is near enough, otherwise measured."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from factored_mwem.tables.codes.codec import fit_columns
 
 ALPHA, BETA = 0.01, 0.001
 COUNT_SHARE = Fraction(1, 50)
-"""Of the budget: counting the records, if there is no model that knows about how many there are."""
+"""Share of the budget for counting the records, if there is no model that knows about how many there are."""
 COUNT_NOISE = 50.0
-"""Scale, in records, beyond which no less noise is wanted there."""
+"""Scale of the noise on that count, in records; less noise than this is of no use."""
 
 
 class AskOptions(BookedChoices, total=False):
-    """What a session begins with where it has no model, and how near the truth its answers must be."""
+    """What a session without a model begins with, and how near the truth its answers must be."""
 
     domain: Domain | dict[str, Any] | str | Path | None
     columns: Sequence[str] | None
@@ -81,7 +81,7 @@ def ask(
     booking = Booking.of(choices)
     request = AskRequest.of(table, model, policy, **choices)
     with request.spending.booked(booking) as run:
-        with asked(request, run, resumable=booking.run_id is not None) as session:
+        with ask_session(request, run, resumable=booking.run_id is not None) as session:
             yield session
         run.finish()
 
@@ -103,7 +103,9 @@ class AskRequest(PrivateTable):
         policy: Policy | None = None,
         **options: Unpack[AskOptions],
     ) -> AskRequest:
-        """As `ask`. Raises InputError, ResourceError by public facts."""
+        """The request, from the arguments of `ask`. Raises InputError or ResourceError if public facts show
+        that it cannot be met.
+        """
         choices: dict[str, Any] = dict(options)
         domain, columns = choices.pop("domain", None), choices.pop("columns", None)
         alpha, beta = choices.pop("alpha", ALPHA), choices.pop("beta", BETA)
@@ -121,14 +123,14 @@ class AskRequest(PrivateTable):
         request = cls.open(
             table, promise, domain=domain, columns=columns, start=start, alpha=alpha, beta=beta
         )
-        _ = request.scope  # which refuses columns that are not those of the domain
+        _ = request.scope  # it refuses columns that do not fit the domain
         records = start.model.total if start is not None else math.inf
         Prices(alpha * records, beta, request.spending.budget.composition)
         return request
 
     @property
     def scope(self) -> Scope:
-        """What is known of the table; raises InputError if its columns are not those of the domain."""
+        """The public facts about the table. Raises InputError if its columns do not fit the domain."""
         assert self.declared is not None
         names = self.columns if self.columns is not None else self.declared.names
         names = [name for name in names if name != self.promise.privacy_id]
@@ -140,7 +142,7 @@ class AskRequest(PrivateTable):
 
     @property
     def domain(self) -> Domain:
-        """What may be asked about."""
+        """The domain that questions may be about."""
         domain = self.start.domain if self.start is not None else self.scope.domain
         assert domain is not None
         return domain
@@ -158,9 +160,9 @@ class AskRequest(PrivateTable):
 
 
 @contextlib.contextmanager
-def asked(request: AskRequest, run: Run, *, resumable: bool) -> Iterator[Asking]:
-    """A session within a run. Where it fails and is not `resumable`, the books hear what was spent; else what
-    is left of its budget is kept for going on. The caller calls `run.finish`.
+def ask_session(request: AskRequest, run: Run, *, resumable: bool) -> Iterator[Asking]:
+    """A session within a run. If it fails and is not `resumable`, the ledger enters only what was spent; if
+    it is, the whole budget stays reserved, so that the session can be resumed. The caller calls `run.finish`.
     """
     spent, scope = request.spending.begin(run), request.scope
     session = replace(spent.session, spill=scope.spill)
@@ -178,7 +180,7 @@ def asked(request: AskRequest, run: Run, *, resumable: bool) -> Iterator[Asking]
 
 
 def _begun(request: AskRequest, spent: Spent, scope: Scope) -> Asking:
-    """The session with its model; where there was none, the records are counted first."""
+    """The session with its model; without a model the records are counted first."""
     session, domain, start = spent.session, request.domain, request.start
     alpha, beta = request.alpha, request.beta
     sealed = PrivateQuestions.of(session.rows)
@@ -202,7 +204,7 @@ def _begun(request: AskRequest, spent: Spent, scope: Scope) -> Asking:
 
 
 def _digest(start: Release) -> str:
-    """Of the model's numbers, so that a session goes on from the model it began with."""
+    """A digest of the model's numbers, so that a session resumes with the model it began with."""
     digest = hashlib.sha256()
     for part in start.model.components:
         digest.update(part.beliefs.cliques.tobytes())

@@ -1,12 +1,12 @@
-"""Constructions: hypotheses about a private table that queries, one after the other, make better; and whether
-a list of updates is one that the theorems speak of.
+"""Constructions: hypotheses about a private table, improved by one query after the other; and a check whether
+a list of updates meets the conditions of the theorems.
 
 Gupta, Roth, Ullman 2011 call them iterative database constructions (IDC); Roth 2011, lecture 9. Counts are in
 records throughout: a query q with weights in [0, 1] has the answer q(D) = <q, D> from 0 to n. Nothing here is
-private: what a hypothesis is told are noisy answers. The constructions of this file keep a vector, or all
-tables of a kind, for universes that memory holds: their queries are `float64[element]`, weights in [0, 1].
-What keeps clique trees is `factored.py`; sums of cuts and weights of pairs are in `graph/constructions.py`,
-queries of a few keys in `sketch/weights.py`.
+private: updates use noisy answers only. The constructions of this file keep a vector, or all tables of a
+kind, so the universe must fit into memory; their queries are `float64[element]`, weights in [0, 1].
+`factored.py` has the construction on clique trees, `graph/constructions.py` those on sums of cuts and weights
+of pairs, `sketch/weights.py` those for queries of a few keys.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ import numpy as np
 from factored_mwem.errors import InputError
 
 MAX_NUMBERS = 2**22
-"""Of all tables that the median mechanism keeps, together."""
+"""Most numbers in all tables that the median mechanism keeps."""
 Query = TypeVar("Query")
 QueryKind = TypeVar("QueryKind", contravariant=True)
 
 
 class Construction(Protocol[QueryKind]):
-    """A hypothesis D^t, updated in place; what a query is, each kind of construction says."""
+    """A hypothesis D^t, updated in place. Each kind of construction defines what a query is."""
 
     def answer(self, query: QueryKind) -> float:
         """q(D^t), in records."""
 
     def update(self, query: QueryKind, value: float) -> None:
-        """D^{t+1}. Of `value`, records, only the side of q(D^t) counts: below it, or not."""
+        """Make the hypothesis D^{t+1}. Only whether `value` (records) lies below q(D^t) matters."""
 
     def bound(self, alpha: float) -> float:
-        """B(alpha): the most updates that queries answered wrongly by `alpha` records or more can cause, of a
-        construction made for this `alpha`, whatever the table is.
+        """B(alpha), for a construction made for this `alpha`: the most updates that queries answered wrongly
+        by `alpha` records or more can cause, for any table.
         """
 
 
 class WeightedConstruction:
-    """What all multiplicative weights have: a step of alpha / (2 n), and the bound that follows from it.
+    """The part that all multiplicative weights share: a step of alpha / (2 n), and the bound that follows
+    from it.
 
     Relative entropy of the table to the hypothesis, at first `surprise` at most, falls by alpha^2 / (4 n^2)
     or more with every update of a sequence at level alpha (lecture 9, lemma 8 and theorem 6).
@@ -65,7 +66,7 @@ class WeightedConstruction:
 
 
 class MultiplicativeWeights(WeightedConstruction):
-    """Multiplicative weights (A.2): n times a distribution over a finite universe; it begins uniform."""
+    """Multiplicative weights (A.2): n times a distribution over a finite universe, uniform at first."""
 
     def __init__(self, elements: int, total: float, alpha: float) -> None:
         """`elements`: |X|. Raises InputError unless 0 < alpha <= 2 n: steps are at most 1."""
@@ -80,7 +81,9 @@ class MultiplicativeWeights(WeightedConstruction):
         return self.total * float(query @ self.shares)
 
     def update(self, query: np.ndarray, value: float) -> None:
-        """Less weight where a query answered too high is, else where 1 - q is (more where q is)."""
+        """If the answer was too high, lower the weights of the elements of the query, else those of 1 - q
+        (which raises those of q).
+        """
         against = query if value < self.answer(query) else 1.0 - query
         self.shares = self.shares * np.exp(-self.step * against)
         self.shares /= self.shares.sum()
@@ -125,7 +128,7 @@ class SumOfQueries(ABC, Generic[Query]):
         """D^(t+1) = D^t + coefficient q."""
 
     def update(self, query: Query, value: float) -> None:
-        """A step along the query, down where answered too high, else up; none for a query of 0."""
+        """A step along the query: down if its answer was too high, else up; none for a query of 0."""
         squared = self.squared(query)
         if squared:
             step = self.alpha / (squared if self.sharper else self.universe)
@@ -137,7 +140,7 @@ class SumOfQueries(ABC, Generic[Query]):
 
 
 class FriezeKannan(SumOfQueries[np.ndarray]):
-    """A sum of queries as a vector over a finite universe, at first 0."""
+    """A sum of queries, kept as a vector over a finite universe, 0 at first."""
 
     def __init__(self, elements: int, norm: float, alpha: float, *, sharper: bool = False) -> None:
         """`elements`: |X|; `norm`: a public bound on the table's Euclidean norm (sqrt(n) or n)."""
@@ -195,8 +198,8 @@ class Median:
         return float(np.median(self.tables @ query))
 
     def update(self, query: np.ndarray, value: float) -> None:
-        """Without the tables on the wrong side of the median, and those at it. Where none would be left, the
-        value was no answer that the sequence allows, and nothing changes.
+        """Remove the tables on the wrong side of the median, and those at it. If none would be left, the
+        value cannot come from a valid sequence, and nothing changes.
         """
         answers = self.tables @ query
         middle = float(np.median(answers))
@@ -205,7 +208,7 @@ class Median:
             self.tables = self.tables[kept]
 
     def bound(self, alpha: float) -> float:
-        """B(alpha): log2 of the number of tables, whatever alpha their size was made for."""
+        """B(alpha): log2 of the number of tables, for any alpha."""
         return math.log2(self._begun_with)
 
     def potential(self, table: np.ndarray) -> float:
@@ -222,7 +225,7 @@ def size_for(total: float, queries: int, alpha: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Update(Generic[Query]):
-    """One update: the query, the value told, and what the hypothesis answered before, in records."""
+    """One update: the query, its noisy value, and the answer of the hypothesis before, in records."""
 
     query: Query
     value: float

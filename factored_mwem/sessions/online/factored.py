@@ -35,19 +35,21 @@ from factored_mwem.sessions.online.constructions import WeightedConstruction
 from factored_mwem.sessions.online.question import NOBODY, CountQuestion
 
 MAX_CELLS = 2**20
-"""Of all cliques of all trees: twice a release's default."""
+"""Most cells of all cliques of all trees: twice a release's default."""
 LEAST_SHARE = 1e-9
-"""Of the records: no answer makes a cell emptier than this, for a zero would be for ever."""
+"""Smallest share of the records in a cell: an answer never lowers a cell below it, because a weight of zero
+could never rise again.
+"""
 
 
 class Factored(WeightedConstruction):
-    """A forest of clique trees that answers questions and takes in what was measured, in place. Its bound is
-    infinite where the start rules cells out.
+    """A forest of clique trees that answers questions and is updated in place by measurements. Its bound is
+    infinite if the start gives a cell the weight zero.
     """
 
     def __init__(self, forest: Forest, alpha: float, *, max_cells: int = MAX_CELLS) -> None:
-        """`forest`: where it begins, which is not changed; `alpha`: the level, in records, for which the step
-        of `update` is made; `max_cells`: the most cells of all cliques.
+        """`forest`: the start, which is not changed; `alpha`: the level, in records, for which the step of
+        `update` is made; `max_cells`: the most cells of all cliques.
         """
         self.forest = Forest(forest.levels, forest.components, forest.total)
         self.forest.corrections = forest.corrections
@@ -76,8 +78,8 @@ class Factored(WeightedConstruction):
         return float(count)
 
     def update(self, question: CountQuestion, value: float) -> None:
-        """The papers' step for one count, as `MultiplicativeWeights` takes it; none where its clique would
-        exceed the cell cap, or it is about all records, or none.
+        """The papers' step for one count, as in `MultiplicativeWeights`. No step is made if its clique would
+        exceed the cell cap, or if the question counts all records, or none.
         """
         if not question.cut.positions or NOBODY in question.wanted:
             return
@@ -87,7 +89,7 @@ class Factored(WeightedConstruction):
 
     def learn(self, cut: TableCut, noisy: np.ndarray, stddev: float) -> bool:
         """Rake the model to noisy counts of all cells of a cut, `noisy: int64[cell]`, each shrunk towards the
-        model's by the share of noise. Whether the cell cap allowed it.
+        model's count by the share of noise in it. Returns whether the cell cap allowed it.
         """
         if not cut.positions:
             return True
@@ -97,7 +99,9 @@ class Factored(WeightedConstruction):
         return self._multiply(cut, self._ratio(now, shrunk(now, noisy, stddev)))
 
     def learn_one(self, cut: TableCut, cell: int, noisy: float, stddev: float) -> bool:
-        """Take in the noisy count of one cell of a cut; the rest keeps its shape. Whether it could."""
+        """Rake the model to the noisy count of one cell of a cut; the other cells keep their proportions.
+        Returns whether the cell cap allowed it.
+        """
         if not cut.positions:
             return True
         if not self._hold(cut):
@@ -121,7 +125,7 @@ class Factored(WeightedConstruction):
         return out * self.total
 
     def _ratio(self, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """float64[cell]: the factors that make of counts `now` those `wanted`; 1 where there are none."""
+        """float64[cell]: the factors that turn the counts `now` into those `wanted`; 1 where `now` is 0."""
         wanted = np.maximum(wanted, LEAST_SHARE * self.total)
         return np.divide(wanted, now, out=np.ones_like(now), where=now > 0)
 
@@ -148,7 +152,9 @@ class Factored(WeightedConstruction):
         return part, clique, *halves(_steps(self.forest.levels, part.tree.cliques[clique], cut))
 
     def _hold(self, cut: TableCut) -> bool:
-        """Make one clique fix the cut, with what corrects answers inside it; whether the cap allows it."""
+        """Make one clique fix the cut and include the corrections inside it; returns whether the cap allows
+        it.
+        """
         forest, view = self.forest, view_of(self.forest.levels, cut)
         ids = {int(forest.part_of[forest.levels.attribute[v]]) for v in view}
         parts = [forest.components_by_id[id_] for id_ in ids]
@@ -165,7 +171,9 @@ class Factored(WeightedConstruction):
         return True
 
     def _absorb(self, view: View) -> None:
-        """Rake the trees to their own answer to `view`, corrected until now: they hold it from here on."""
+        """Rake the trees to their own corrected answer to `view`, so that they give it without a correction
+        from now on.
+        """
         if not self.forest.corrections:
             return
         levels, corrected = self.forest.levels, self.forest.marginal(view)
@@ -198,7 +206,7 @@ def _steps(levels: Levels, clique: View, cut: TableCut) -> list[np.ndarray]:
 
 
 def _tell(part: Component, clique: int) -> None:
-    """Pass on what changed in one clique of calibrated beliefs, from it outwards; in place."""
+    """Propagate a change in one clique of calibrated beliefs to all others; in place."""
     waiting, reached = [clique], {clique}
     edges = part.layout.edges
     for sender in waiting:
@@ -247,5 +255,7 @@ def _conditionals(part: Component) -> list[np.ndarray]:
 
 
 def _most_surprise(part: Component) -> float:
-    """Nats: no row is less likely than exp of minus this in a component; infinite where one is ruled out."""
+    """The largest negative log probability, in nats, of a row in a component; infinite if a row has
+    probability zero.
+    """
     return float(sum(-logs.min() for logs in _conditionals(part)))

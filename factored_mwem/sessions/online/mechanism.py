@@ -1,8 +1,9 @@
-"""Mechanism: answers to queries one by one, by a hypothesis where a private test lets it pass, else measured;
-whatever is measured makes the hypothesis better.
+"""Mechanism: answers to queries one by one. A hypothesis answers if a private test accepts it; otherwise the
+query is measured, and the measurement improves the hypothesis.
 
-The online mechanism of Gupta, Roth, Ullman 2011 (algorithm 1) with a sparse vector test and measurements of
-their own noise in the place of one noise for both, charged as they come. Memory answers what comes again.
+The online mechanism of Gupta, Roth, Ullman 2011 (algorithm 1) but tests (sparse vector) and measurements have
+noise of their own, where the paper has one noise for both; each is charged when it is made. Repeated queries
+are answered from memory.
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ from factored_mwem.sessions.online.constructions import Construction
 from factored_mwem.sessions.online.prices import Prices
 
 PRIOR = 0.5
-"""Of each, yes and no, before anything was seen (Jeffreys)."""
+"""How many yes and how many no are assumed before any answer (Jeffreys prior)."""
 WEIGHT = 2.0
-"""Queries that what is known of all queries counts for among those alike."""
+"""The number of similar queries that the experience with all queries counts for."""
 FORGET = 0.97
-"""What a query counts for after the next one alike: models get better."""
+"""The factor by which the weight of a query falls with each later similar one, because models get better."""
 Source = Literal["model", "measured", "cached", "public"]
 Q = TypeVar("Q")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnlineQuery:
-    """A query as the mechanism takes it. `key`: the same for the same query; `kind`: of queries alike, for
-    the rule; `believed: float64[group]`, the hypothesis' answers in records; `measures`: what
+    """A query for the mechanism. `key`: equal for equal queries; `kind`: equal for queries that the rule
+    treats alike; `believed: float64[group]`, the hypothesis' answers in records; `measures`: what
     `Session.measure` reads of `sealed`; `tests`: what `Session.exceeds` compares with `answer`; `learn`:
-    tells the hypothesis, and gives the answers of the groups, and whether it could take them in.
+    updates the hypothesis by a measurement, and returns the answers of the groups and whether the update was
+    possible.
     """
 
     key: Hashable
@@ -51,8 +53,8 @@ class OnlineQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnlineAnswer:
-    """An answer: `values: float64[group]` in records, all within `bound` of the truth with the probability
-    that was asked for; where it is from; and whether it made the hypothesis better.
+    """An answer: `values: float64[group]` in records, all within `bound` of the truth with the requested
+    probability; its source; and whether it updated the hypothesis.
     """
 
     values: np.ndarray
@@ -72,21 +74,21 @@ class _Seen:
 
 @dataclass(slots=True)
 class Rule:
-    """Whether a query is worth a test, or is measured at once. Decided by what was seen, noisy answers and
-    what tests beyond, both paid for; so the rule costs nothing, and no answer is less accurate for it.
+    """Decides whether a query is tested, or measured at once. It uses earlier noisy answers and test results
+    only, which were paid for; so the rule costs nothing, and it makes no answer less accurate.
 
-    A test that says yes is over: another one and the measurement are then due. So a test is worth its risk as
-    long as the probability of a yes is below m / (t + m), where m is what measuring costs and t what
-    beginning a test does. That probability is looked up among queries alike: how often the model was off by
-    more than the threshold. Measured answers tell that, too, so a model that nobody knows is measured first,
-    and tested once it has earned it.
+    A test ends when it says yes: then a new test and the measurement must be paid for. So a test is worth its
+    risk while the probability of a yes is below m / (t + m), with m the cost of measuring and t the cost of
+    beginning a test. That probability is estimated from similar queries: how often was the model off by more
+    than the threshold? Measured answers show that, too, so an unknown model is measured first, and tested
+    once it was right often enough.
     """
 
     _alike: dict[Hashable, _Seen] = field(default_factory=dict)
     _all: _Seen = field(default_factory=_Seen)
 
     def see(self, kind: Hashable, *, off: bool) -> None:
-        """The model was off by more than the threshold, as far as noise can tell, or not."""
+        """Record whether the model was `off` by more than the threshold, as far as noise can tell."""
         self._alike.setdefault(kind, _Seen()).add(off)
         self._all.add(off)
 
@@ -109,7 +111,7 @@ class Online:
     prices: Prices
     rule: Rule = field(default_factory=Rule)
     known: dict[Hashable, OnlineAnswer] = field(default_factory=dict)
-    """What is answered from memory."""
+    """Answers that are given again from memory."""
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("model", "measured", "cached", "public"), 0)
     )
@@ -118,8 +120,8 @@ class Online:
     _test: SparseVector | None = None
 
     def answer(self, query: OnlineQuery) -> OnlineAnswer:
-        """The answer to one query. BudgetExceeded, before anything is drawn, where what is left is not
-        enough; what was answered before is still answered then.
+        """The answer to one query. Raises BudgetExceeded, before anything is drawn, if the budget left is not
+        enough; queries that were answered before are still answered then.
         """
         answer = self.known.get(query.key)
         if answer is not None:
@@ -142,10 +144,10 @@ class Online:
         return OnlineAnswer(values, self.prices.alpha, "measured", updated)
 
     def _worth_a_test(self, query: OnlineQuery) -> bool:
-        """By public facts alone: prices, what is left, and what was seen before."""
+        """Whether to test, by public facts alone: prices, the budget left, and earlier answers."""
         measuring, testing, left = self._measuring(query), self._testing(query), self.session.left
         if self._test is not None and left < measuring:
-            return True  # nothing else can be had, and it costs nothing
+            return True  # no other answer is possible, and this one costs nothing
         if self._test is None and left < testing:
             return False
         return self.rule.worth_a_test(query.kind, float(measuring), float(testing))
@@ -191,7 +193,7 @@ class Online:
 
 
 class Standing:
-    """How an open session stands, whatever it answers; public, and free."""
+    """The state of an open session: accuracy, counts of answers, budget. Public, and free."""
 
     __slots__ = ()
     _online: Online
@@ -209,7 +211,7 @@ class Standing:
 
     @property
     def spent(self) -> float:
-        """Epsilon, at the session's delta, that all charges so far amount to."""
+        """The epsilon spent so far, at the session's delta."""
         return self._spent.epsilon
 
     @property
@@ -227,9 +229,10 @@ def of_construction(
     kind: Hashable = None,
     level: float = 0.0,
 ) -> OnlineQuery:
-    """A query with one true number, `what` of `sealed`, as any construction takes it: of what is measured it
-    is told the side alone on which it lies, and only where that is off by `level` (records): what is measured
-    without a test may be nearer than any update of the theorems, and a step could lead it away.
+    """A query with one true number, `what` of `sealed`, for any construction. The construction learns only
+    whether the measured value lies above or below its answer, and only if the two differ by `level` records
+    or more. (A value measured without a test may be nearer than the theorems allow for an update, and a step
+    could then lead away from it.)
     """
     answer = construction.answer(query)
 

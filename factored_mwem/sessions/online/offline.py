@@ -27,16 +27,16 @@ from factored_mwem.sessions.online.prices import fixed_point
 
 Q = TypeVar("Q")
 STOP = 0.75
-"""The mechanism ends where the measured query is nearer than this share of alpha."""
+"""The mechanism ends when the measured query is off by less than this share of alpha."""
 
 
 def epsilon_0(epsilon: float, bound: float) -> float:
-    """What each of the 2 B(alpha / 2) readings may cost, so that all cost epsilon."""
+    """The cost of each of the 2 B(alpha / 2) readings, if all together cost epsilon."""
     return epsilon / (2 * bound)
 
 
 def epsilon_0_approximate(epsilon: float, delta: float, bound: float) -> float:
-    """What each may cost, so that all are (epsilon, delta)-private by advanced composition."""
+    """The cost of each, if all together are (epsilon, delta)-private by advanced composition."""
     return epsilon / (4 * math.sqrt(bound * math.log(1 / delta)))
 
 
@@ -62,8 +62,8 @@ def least_alpha(
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How the mechanism ended: after so many `updates`, and whether because the worst query it found was
-    `near` enough; else because there were as many updates as the bound allows.
+    """How the mechanism ended: after how many `updates`, and whether the worst query it found was `near`
+    enough; if not, the bound on updates was reached.
     """
 
     updates: int

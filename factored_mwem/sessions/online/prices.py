@@ -22,9 +22,11 @@ from factored_mwem.errors import InputError
 from factored_mwem.privacy.rows import SCORE_GRID
 
 SAFE = 1 + 1e-3
-"""On tails of noise on a grid of SCORE_GRID a record, which are summed as if they were continuous."""
+"""Factor on tails that are summed as if the noise were continuous, though it lies on a grid of SCORE_GRID
+steps a record.
+"""
 TIGHT = 1 - 1e-9
-"""Scales are a little smaller than what the equations say."""
+"""Factor by which scales are smaller than the equations say, to be on the safe side."""
 
 
 def measuring_tail(scale: float, off: float, composition: Composition) -> float:
@@ -35,8 +37,8 @@ def measuring_tail(scale: float, off: float, composition: Composition) -> float:
 
 
 def passing_tail(scale: float, off: float) -> float:
-    """An upper bound on the probability that a test lets pass what is `off` records beyond its threshold:
-    P[rho - nu > off] of rho ~ Laplace(scale) and nu ~ Laplace(5/4 scale), in records.
+    """An upper bound on the probability that a test accepts an answer that lies `off` records beyond its
+    threshold: P[rho - nu > off] of rho ~ Laplace(scale) and nu ~ Laplace(5/4 scale), in records.
     """
     other = scale * float(TESTED)
     if off <= 0:
@@ -56,7 +58,9 @@ def _testing_scale(off: float, beta: float) -> float:
 
 
 def largest(fits: Callable[[float], bool], high: float) -> float:
-    """The largest number up to `high`, to one part in 10^9, that fits; all below one that does so fit."""
+    """The largest number up to `high`, to one part in 10^9, for which `fits` is true; it is true for all
+    smaller ones, too.
+    """
     low = 0.0
     for _ in range(80):
         middle = (low + high) / 2
@@ -68,7 +72,7 @@ def largest(fits: Callable[[float], bool], high: float) -> float:
 
 
 def fixed_point(wanted: Callable[[float], float]) -> float:
-    """The least alpha with wanted(alpha) <= alpha, from above; `wanted` must not grow with alpha."""
+    """The least alpha with wanted(alpha) <= alpha, rounded up; `wanted` must not grow with alpha."""
     low, high = 0.0, 1.0
     while wanted(high) > high:
         low, high = high, 2 * high
@@ -82,7 +86,7 @@ def fixed_point(wanted: Callable[[float], float]) -> float:
 class Prices:
     """What answers within `alpha` records cost, each with probability 1 - `beta`, at this composition.
 
-    `threshold`: the share of alpha from which on a test says that a model's answer is too far off.
+    `threshold`: the share of alpha beyond which a test says that a model's answer is too far off.
     """
 
     alpha: float

@@ -1,4 +1,4 @@
-"""A count, or counts by groups, as the groups of a cut, which is what `ask` can test and measure."""
+"""A count, or counts by groups, as cells of a cut, which `ask` can test and measure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from factored_mwem.privacy.other.cuts import TableCut
 from factored_mwem.tables.codes.decode import Label
 
 MAX_CUT_CELLS = 2**16
-"""Of one question."""
+"""Most cells of the cut of one question."""
 FREE_CELLS = 512
-"""Up to so many cells a cut tells apart what lies before, between and behind the codes that are asked for."""
+"""Up to this many cells, a cut separates the codes before, between and after those that the question counts.
+"""
 
 NOBODY = -1
-"""In the place of a cell: the group is empty, whatever the records are."""
+"""Stands for the cell of a group that is empty for every possible table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,9 @@ class CountQuestion:
 
     @classmethod
     def of(cls, query: Query | str, domain: Domain) -> CountQuestion:
-        """Raise InputError, from public facts, for what is not there or is no count of whole codes."""
+        """Raises InputError, from public facts, if the query names what is not in the domain, or does not
+        count whole codes.
+        """
         count = parse(query) if isinstance(query, str) else query
         if not isinstance(count, Count):
             raise InputError(
@@ -56,8 +59,8 @@ class CountQuestion:
 def cut_of(terms: QueryTerms) -> tuple[TableCut, tuple[int, ...]]:
     """The cut by which each query of `terms`, of weights 0 and 1, is one cell; these cells, NOBODY if empty.
 
-    A class is made of codes that all queries treat alike; those that no query counts are told apart by where
-    they lie, for further cells of a marginal cost nothing.
+    A class consists of codes that all queries treat alike. Codes that no query counts form classes by where
+    they lie, because more cells of a marginal cost nothing.
     """
     empty = np.zeros(terms.count, dtype=bool)
     for weights in terms.weights:
@@ -81,7 +84,7 @@ def cut_of(terms: QueryTerms) -> tuple[TableCut, tuple[int, ...]]:
 
 def _classes(weights: np.ndarray, *, apart: bool) -> np.ndarray:
     """int64[code]: the class of each code, by the queries that count it, `weights: float64[query, code]` of 0
-    and 1; `apart`: codes that none counts are of one class only as far as they lie side by side.
+    and 1; `apart`: codes that no query counts are in one class only if they lie side by side.
     """
     counted = (weights != 0).any(axis=0)
     _, pattern = np.unique(weights.T, axis=0, return_inverse=True)

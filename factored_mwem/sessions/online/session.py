@@ -1,4 +1,6 @@
-"""A session of questions under way: what the model answers, what is measured, and what is said of each."""
+"""An open session of questions: which of them the model answers, which are measured, and what each answer
+states.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,9 @@ from factored_mwem.tables.codes.decode import Label
 from factored_mwem.tables.outputs.targets import Target, target_of
 
 MAX_KEPT = 512
-"""Cells of one measurement that are kept as answers to questions of their own."""
+"""Most cells of one measurement that are kept as answers to later questions."""
 NOTHING_TO_SAVE = "a session that began without --model has no release to save; leave out --save"
-UNLEARNT = "the model could not take it in: its cliques would exceed the cell cap"
+UNLEARNT = "the answer could not be added to the model: its cliques would exceed the cell cap"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +85,7 @@ class Asking(Standing):
     model: Factored
     release: Release | None
     assumptions: dict[str, Assumption]
-    """What the promise rests on."""
+    """The assumptions of the promise."""
     _spent: Spent
     _online: Online
     _sealed: PrivateQuestions = field(repr=False)
@@ -94,8 +96,8 @@ class Asking(Standing):
         return self._online.tests
 
     def answer(self, query: Query | str) -> Response:
-        """The answer to a query, or to a text that asks one. InputError, from public facts and with nothing
-        spent, where it is none; raises BudgetExceeded if what is left is not enough for it.
+        """The answer to a query, or to its text. Raises InputError, from public facts and with nothing spent,
+        if it is not a query that can be asked; BudgetExceeded if the budget left is not enough.
         """
         question = CountQuestion.of(query, self.domain)
         cells = [cell for cell in question.wanted if cell != NOBODY]
@@ -129,11 +131,11 @@ class Asking(Standing):
         return f"{numbers}-differential privacy for the whole session, of tables that differ in {self.unit}"
 
     def statement(self) -> Statement:
-        """What may be published of the session: the promise, every charge so far, and what it rests on."""
+        """The public record of the session: the promise, every charge so far, and its assumptions."""
         return self._spent.statement(self.assumptions)
 
     def _query(self, question: CountQuestion) -> OnlineQuery:
-        """The question as the mechanism takes it; groups that must be empty are left out."""
+        """The question as a query of the mechanism; groups that must be empty are left out."""
         held = np.array(question.wanted) != NOBODY
         cells = tuple(cell for cell in question.wanted if cell != NOBODY)
         total = self.model.total
@@ -150,15 +152,15 @@ class Asking(Standing):
         return OnlineQuery(key, self._kind(question, believed), believed, self._sealed, part, compared, learn)
 
     def _kind(self, question: CountQuestion, believed: np.ndarray) -> Hashable:
-        """Queries alike, for the rule: whether a clique holds the cut, and how large an error may be."""
+        """The kind of a query, for the rule: whether a clique holds the cut, and how large errors may be."""
         total = self.model.total
         share = float(np.minimum(believed, total - believed).max()) / self.alpha
         return self.model.holds(question.cut), round(math.log2(max(share, 2**-3)))
 
     def _learn(self, question: CountQuestion, part: CutCells, measured: Measurement) -> bool:
-        """Tell the model, and keep the cells that nobody has asked for yet."""
+        """Update the model, and keep the cells that no question has asked for yet."""
         cut, noisy = question.cut, measured.noisy
-        if part.wanted is not None:  # of two cells: the one, and what is left of the records
+        if part.wanted is not None:  # a cut of two cells: the one, and all other records
             return self.model.learn_one(cut, part.wanted, float(noisy[0]), measured.stddev)
         if cut.cells <= MAX_KEPT:
             for cell, value in enumerate(noisy.tolist()):
@@ -181,7 +183,7 @@ class Asking(Standing):
     def save(
         self, path: str | Path | Target, *, overwrite: bool = False, exists: IfExists | None = None
     ) -> None:
-        """Write the model as it is now. Raises InputError for a session that began without one."""
+        """Write the model as it is now. Raises InputError if the session began without one."""
         if self.release is None:
             raise InputError(NOTHING_TO_SAVE)
         manifest = self.release.manifest

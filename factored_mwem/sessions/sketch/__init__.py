@@ -1,4 +1,4 @@
-"""Queries over a few keys of an endless universe.
+"""Queries over a few keys of an infinite universe.
 
     sketch, SketchRequest          a private key column as a released sketch (SparseProject)
     Sketch, SketchAnswer           what it says of any keys, with error bars; its file

@@ -35,7 +35,7 @@ from factored_mwem.workload.projection import (
 
 log = logging.getLogger("factored_mwem")
 ROWS, PURE_ROWS = 2**17, 2**11
-"""T if none is given. With Gaussian noise an answer's noise does not depend on T, so more rows only take
+"""Defaults of T. With Gaussian noise an answer's noise does not depend on T, so more rows only take more
 memory; under pure privacy it grows with sqrt(T).
 """
 BLOCKS, BLOCK_ROWS = 32, 64
@@ -45,7 +45,7 @@ Kind = Literal["gaussian", "laplace"]
 
 
 class SketchOptions(BookedTerms, total=False):
-    """How a column is sketched, whom that protects, and where its cost is entered."""
+    """How a column is sketched, whom the promise protects, and where its cost is entered."""
 
     size: int | None
     independence: int
@@ -55,8 +55,9 @@ class SketchOptions(BookedTerms, total=False):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class SketchRequest(PrivateTable):
-    """What is asked: the key `column` of a private table, projected to `size` rows by a polynomial of
-    `independence` coefficients, with noise of a kind; `listed`: all keys there can be, where that is known.
+    """A request for a sketch: the key `column` of a private table, projected to `size` rows by a polynomial
+    of `independence` coefficients, with noise of a kind; `listed`: all keys there can be, where that is
+    known.
     """
 
     column: str
@@ -75,7 +76,7 @@ class SketchRequest(PrivateTable):
     def of(
         cls, table: Any, column: str, policy: Terms | None = None, **options: Unpack[SketchOptions]
     ) -> SketchRequest:
-        """Raises InputError for whatever is wrong by public facts: numbers, names and types."""
+        """Raises InputError if public facts (numbers, names, types) show that something is wrong."""
         choices: dict[str, Any] = dict(options)
         size, independence = choices.pop("size", None), choices.pop("independence", LEAST)
         noise, keys = choices.pop("noise", "gaussian"), choices.pop("keys", None)
@@ -113,7 +114,9 @@ class SketchRequest(PrivateTable):
 
     @property
     def spending(self) -> Spending:
-        """The request as the ledger enters it. Printed noise is Laplace's, whatever pays for it."""
+        """The request as the ledger enters it. The noise of the paper is Laplace noise, under either
+        composition.
+        """
         universe = "hashed to 64 bits"
         if self.listed is not None:
             digest = hashlib.sha256("\n".join(self.listed.keys).encode("utf-8", "surrogatepass"))
@@ -131,7 +134,7 @@ class SketchRequest(PrivateTable):
 
 
 def _listed(keys: Iterable[str]) -> Listed:
-    """The universe that a caller lists; one text is no list of its letters."""
+    """The universe that a caller lists; a single text is refused, rather than taken as a list of letters."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise InputError(f"keys={shown(keys)}: must be a list of texts")
     listed = tuple(keys)
@@ -141,7 +144,7 @@ def _listed(keys: Iterable[str]) -> Listed:
 
 
 def _check_column(table: Source, column: str) -> None:
-    """Raises InputError if a table has no such column, or its type makes no keys."""
+    """Raises InputError if the table has no such column, or its type cannot serve as keys."""
     table.check_column(column)
     kind = table.schema.field(column).type
     value = value_type(kind)
@@ -155,7 +158,7 @@ def _check_column(table: Source, column: str) -> None:
 
 
 def sketch(table: Any, column: str, policy: Terms | None = None, **options: Unpack[SketchOptions]) -> Sketch:
-    """A sketch of how often each key of a private table's `column` comes; safe to publish.
+    """A sketch of how often each key occurs in a private table's `column`; safe to publish.
 
     It answers for any keys of an infinite universe, in records. `options`, all of them optional:
 
@@ -207,7 +210,7 @@ def make_sketch(request: SketchRequest, run: Run) -> Sketch:
 
 
 def _assumptions(request: SketchRequest, spent: Spent) -> dict[str, Assumption]:
-    """Those of a release of the same table, as far as they concern a sketch."""
+    """The assumptions of a release of the same table, as far as they concern a sketch."""
     known = spent.rests_on(request)
     del known["domain"]
     what = "column, size and all other settings were chosen without looking at this table"

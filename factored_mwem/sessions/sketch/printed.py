@@ -1,7 +1,7 @@
-"""SparseProject as printed: its parameters and what they amount to, as a calculator.
+"""A calculator of the parameters of SparseProject as printed in the paper.
 
-The printed number of rows is astronomical (3e8 for ten records), so `sketch` takes its own. Its privacy does
-not depend on that: only the projection's error does, which every answer states. Source: Blum and Roth 2011
+The printed number of rows is astronomical (3e8 for ten records), so `sketch` takes its own. Privacy does not
+depend on that number; the projection's error does, and every answer states it. Source: Blum and Roth 2011
 (arXiv 1111.6842). Two slips of our text are mended: accuracy is max |error| <= alpha, and s the smallest with
 2^s >= T |X|.
 """
@@ -17,7 +17,7 @@ from factored_mwem.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What SparseProject is told: the promise (`epsilon`, `delta`), the probability `beta` of an answer
+    """The inputs of SparseProject: the promise (`epsilon`, `delta`), the probability `beta` of an answer
     beyond the bounds, keys `m` of a query, `k` queries, `n` records, which the paper takes as public.
 
     >>> from factored_mwem.sessions.sketch import Printed

@@ -1,5 +1,5 @@
-"""Sketch: a released projection of a key column, and what it says of any keys, with error bars; and its file,
-a header in JSON and arrays, framed and checked as a model file is.
+"""Sketch: a released projection of a key column, which answers for any keys with error bars; and its file, a
+header in JSON and arrays in the format of a model file.
 
 The same sketch gives the same bytes. What is read may be a stranger's: all of it is checked.
 """
@@ -43,12 +43,14 @@ KINDS = {
     Mechanism.LAPLACE: Composition.PURE,
     Mechanism.LAPLACE_IN_RHO: Composition.PURE,
 }
-"""How a sketch's noise is charged, and whose scale it has."""
+"""The composition under which each kind of noise is charged."""
 MAX_SENSITIVITY = 2**90
 Keys = Mapping[str, float] | Iterable[str]
 """A query: keys with weights from 0 to 1, or keys that count 1 each."""
 LEAST = 4
-"""Coefficients of the polynomial, and so independent signs, that an answer's standard deviation rests on."""
+"""Least coefficients of the polynomial: the standard deviation of an answer needs this many independent
+signs.
+"""
 NORMAL = 1.959963984540054
 """Standard deviations of a 95 % interval."""
 
@@ -247,7 +249,7 @@ def _universe(header: dict[str, Any]) -> Hashed | Listed:
 
 
 def _sound(stated: Statement, scale: NoiseScale) -> Statement:
-    """The statement, and that its one entry is of this noise and has a price."""
+    """The statement, checked: its one entry is for noise of this scale, and has a price."""
     stated.model_dump_json()  # ValueError for half of a surrogate pair
     (entry,) = stated.ledger
     Neighbours(stated.guarantee.neighbours)

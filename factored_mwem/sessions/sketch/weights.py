@@ -42,8 +42,8 @@ def copies(number: int, value: float) -> Iterator[float]:
 
 
 class Lazy(WeightedConstruction):
-    """Multiplicative weights over a finite universe of `size` elements, with those alone stored that an
-    update touched; all others have one weight. Memory grows with the updates, not with `size`.
+    """Multiplicative weights over a finite universe of `size` elements, of which only those are stored that
+    an update touched; all others share one weight. Memory grows with the updates, not with `size`.
 
     Sums are rounded once, from their exact value (`math.fsum`), so they do not depend on an order, nor on
     whether equal weights are added one by one: every answer is that of `dense`, to the last bit.

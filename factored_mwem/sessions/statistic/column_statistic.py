@@ -1,4 +1,4 @@
-"""A single statistic of a private table, under differential privacy, on one screen.
+"""A single statistic of a private column, under differential privacy.
 
 Median, quantiles, minimum and maximum by smooth sensitivity; count, mean and variance by global
 sensitivity. The source of both: Nissim, Raskhodnikova, Smith 2007, and Dwork, McSherry, Nissim, Smith 2006.
@@ -30,9 +30,9 @@ from factored_mwem.sessions.statistic.grid import Grid, check_numbers
 from factored_mwem.sessions.statistic.question import RANKED, Question, What
 
 COUNT_SHARE = Fraction(1, 4)
-"""Of the budget, for the number of rows, where a quantile's rank, a mean or a variance needs it."""
+"""Share of the budget for the number of rows, if a quantile's rank, a mean or a variance needs it."""
 MOST_STEPS = 2**26
-"""Ranks on either side that a smooth bound may have to look at: half a gigabyte."""
+"""Most ranks on either side that a smooth bound has to examine: half a gigabyte."""
 SURE = 0.95
 
 
@@ -48,11 +48,11 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """What is released: all of it may be published.
+    """A released statistic; all of it may be published.
 
     `error`: half of an interval that holds the true value (of values brought to within the bounds) with
-    probability `SURE` at least, for noise and for rounding to the grid; None if the noise depends on the
-    table, which says nothing about itself. `counted`: the rows with a value, where that number was paid for.
+    probability `SURE` at least, for noise and for rounding to the grid; None if the amount of noise depends
+    on the table and must stay private. `counted`: the noisy number of rows with a value, if it was measured.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import statistic
@@ -70,7 +70,7 @@ class Statistic:
 
     @classmethod
     def recorded(cls, question: Question, statement: Statement) -> Statistic:
-        """As its record has it."""
+        """The statistic that a record states."""
         drawn = statement.result
         counted = Counted(drawn["rows"], drawn["rows_error"]) if "rows" in drawn else None
         return cls(drawn["value"], drawn["error"], question, statement, counted)
@@ -169,7 +169,8 @@ class StatisticRequest(PrivateTable):
         domain = {"fields": [grid.field(column, required=question.complete)]}
         request = cls.open(table, terms, domain=domain, columns=[column], question=question)
         check_numbers(request, column)
-        if isinstance(question.noise, Shape):  # too little for it is refused now, not after rows are counted
+        # refuses an epsilon that is too small now, not after rows are counted
+        if isinstance(question.noise, Shape):
             least = Fraction(terms.epsilon) * (1 - COUNT_SHARE) / 2
             beta = constants(question.noise, least, Fraction(terms.delta)).beta
             if steps_of(grid.top, beta, terms.contributions) > MOST_STEPS:
@@ -205,7 +206,7 @@ def make_statistic(request: StatisticRequest, run: Run) -> Statistic:
 
 
 Answer = tuple[float, float | None, Counted | None]
-"""The value; its error, where known; the number of rows with a value, where that was measured."""
+"""The value; its error, or None if unknown; the number of rows with a value, or None if not measured."""
 
 
 def _answer(session: Session, column: PrivateColumn, question: Question) -> Answer:
@@ -229,8 +230,8 @@ def _counted(session: Session, column: PrivateColumn) -> Counted:
 
 
 def reach(scale: float, wrong: float) -> float:
-    """What discrete Laplace noise exceeds with a probability of at most `wrong`: P(|z| >= j) = 2 e^{-j / b}
-    / (1 + e^{-1 / b}) is at most e^{-(j - 1) / b}.
+    """The bound that discrete Laplace noise exceeds with a probability of at most `wrong`: P(|z| >= j) = 2
+    e^{-j / b} / (1 + e^{-1 / b}) is at most e^{-(j - 1) / b}.
     """
     return scale * math.log(1 / wrong) + 1
 
@@ -256,8 +257,8 @@ def _moments(
     """Mean or variance: noisy sums over the number of rows, in half steps of the grid from its middle.
 
     The error of a mean s / n with |s| <= last n is at most (e_s + |s / n| e_n) / (n - e_n) where both sums
-    are off by at most e_s and e_n; each is so with half of what may go wrong. Half a step is added for the
-    rounding of each value to the grid. The variance has no such bound here.
+    are off by at most e_s and e_n; each bound has half of the failure probability. Half a step is added for
+    the rounding of each value to the grid. The variance has no such bound here.
     """
     grid, last = question.grid, question.grid.cells - 1
     wrong = (1 - SURE) / 2
@@ -265,7 +266,7 @@ def _moments(
     cost = session.left / (2 if question.what == "variance" else 1)
     summed = session.measure(column, Moment.SUM, cost=cost)
     quotient, half = int(summed.noisy[0]) / n, grid.step / 2
-    mean = min(max(quotient, -last), last)  # which is no further from the true one
+    mean = min(max(quotient, -last), last)  # clipping moves it no further from the true one
     if question.what == "mean":
         error = (reach(summed.scale.value, wrong) + abs(quotient) * off) / (n - off) if n > off else math.inf
         value = grid.lower + (grid.upper - grid.lower) / 2 + mean * half

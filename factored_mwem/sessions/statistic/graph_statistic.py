@@ -30,7 +30,7 @@ from factored_mwem.request.promise import Books, Promise
 from factored_mwem.sessions.statistic.grid import Grid
 
 ONE_EDGE = Assumption(
-    statement="what is protected is one edge: what a person's edges say together is not", enforced=False
+    statement="one edge is protected; what several edges of one person show together is not", enforced=False
 )
 VERTICES = Assumption(statement="the vertices, and how many there are, are public", enforced=False)
 EDGES = Assumption(
@@ -40,7 +40,7 @@ EDGES = Assumption(
 
 @dataclass(frozen=True, slots=True)
 class GraphStatistic:
-    """What is released: all of it may be published."""
+    """A released statistic of a graph; all of it may be published."""
 
     value: float
     statement: Statement
@@ -105,7 +105,7 @@ def spanning_tree_cost(
     if pairs.min() < 0 or pairs.max() >= vertices or (pairs[:, 0] == pairs[:, 1]).any():
         raise InputError(f"edges: vertices are 0 to {vertices - 1}, and two different ones each")
     listed = [(int(a), int(b)) for a, b in pairs]
-    spanning_tree(listed, [0] * len(listed), vertices)  # which refuses what is not connected
+    spanning_tree(listed, [0] * len(listed), vertices)  # it refuses a graph that is not connected
     known = np.array([_weight(weight, steps.upper) for weight in weights])
     cells = np.rint(known / steps.step).astype(np.int64)
     settings = {"edges": listed, "vertices": vertices, "upper": steps.upper, "cells": steps.cells}
@@ -119,7 +119,9 @@ def spanning_tree_cost(
 
 
 def _weight(value: Any, upper: float) -> float:
-    """A private weight, from 0 to `upper`, as which what is no number counts, without a message."""
+    """A private weight, clipped to 0 and `upper`; a value that is no number counts as `upper`, without a
+    message.
+    """
     try:
         weight = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -128,9 +130,10 @@ def _weight(value: Any, upper: float) -> float:
 
 
 def _spending(kind: str, promise: Promise, settings: dict[str, Any], private: bytes) -> Spending:
-    """What the books know of a number of a graph, of which `private` are the bytes."""
+    """The ledger entry of a statistic of a graph; `private`: the bytes of the graph, for its fingerprint."""
     shape = Shape.LAPLACE if promise.delta else Shape.CAUCHY
-    constants(shape, Fraction(promise.epsilon), Fraction(promise.delta))  # which refuses too little
+    # it refuses an epsilon that is too small
+    constants(shape, Fraction(promise.epsilon), Fraction(promise.delta))
 
     def digest(key: bytes) -> bytes:
         return hmac.digest(key, private, hashlib.sha256)
@@ -139,7 +142,7 @@ def _spending(kind: str, promise: Promise, settings: dict[str, Any], private: by
 
 
 def _drawn(spent: Spent, sealed: Callable[[], PrivateGraph]) -> int:
-    """The noisy number in grains; `sealed()` counts it and seals it at once."""
+    """The noisy number, in grains; `sealed()` counts it and returns it sealed."""
     grains = measure_smooth(spent.session, sealed(), None, shape=Shape(spent.spending.settings["noise"]))
     spent.drawn()
     return grains
@@ -156,5 +159,5 @@ def _matrix(graph: Any) -> np.ndarray:
         return matrix
     try:
         return np.asarray(graph, dtype=bool)
-    except (ValueError, TypeError):  # whose text may quote it
+    except (ValueError, TypeError):  # its message may quote the value
         raise InputError("graph: bool[vertex, vertex] is needed, or a graph of networkx") from None

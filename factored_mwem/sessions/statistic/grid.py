@@ -22,8 +22,9 @@ class Grid:
 
     @classmethod
     def of(cls, lower: Any, upper: Any, step: float | None = None) -> Grid:
-        """As fine as may be where no `step` is given, for noise is in proportion to the bounds alone; between
-        whole bounds by a power of 1/2, so that whole numbers are values. Raises InputError.
+        """Without a `step` as fine as possible, because the noise depends on the bounds alone; between whole
+        bounds the step is a power of 1/2, so that whole numbers are values of the grid. Raises InputError if
+        the numbers make no grid.
         """
         numbers = (lower, upper) if step is None else (lower, upper, step)
         for number in numbers:

@@ -29,14 +29,14 @@ from factored_mwem.request.promise import BookedTerms, Terms
 from factored_mwem.request.table import PrivateTable
 
 Hypothesis = Callable[[tuple[int, ...]], int]
-"""What is said of a cell: from the codes of the features, in the domain's order, to a code of the label."""
+"""A prediction: from the codes of the features, in the domain's order, to a code of the label."""
 MOST_CELLS = 2**27
 """Cells of all hypotheses together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learnt:
-    """The number of the chosen hypothesis, and what was promised: all of it may be published."""
+    """The number of the chosen hypothesis, and the statement of the promise; all of it may be published."""
 
     chosen: int
     statement: Statement

@@ -12,12 +12,12 @@ from factored_mwem.sessions.statistic.grid import Grid
 
 What = Literal["count", "mean", "variance", "median", "quantile", "min", "max"]
 EXPONENTIAL = "exponential"
-"""Not noise on a number, but a value of the grid chosen by its rank."""
+"""The mechanism that chooses a value of the grid by its rank, instead of adding noise to a number."""
 KINDS: tuple[str, ...] = get_args(What)
 RANKED = ("median", "quantile", "min", "max")
-"""What is a value of the table, measured by its smooth sensitivity."""
+"""Statistics that are a value of the table, and can be measured by smooth sensitivity."""
 MOST_ROWS = 2**30
-"""As of sums, see privacy/other/column.py; ranks are whole numbers of 64 bits."""
+"""Most rows, as for sums (privacy/other/column.py); ranks are 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Question:
         cls, column: Any, what: Any, grid: Grid, delta: float, *,
         at: Any = None, noise: Any = None, rows: Any = None, complete: Any = False,
     ) -> Question:  # fmt: skip
-        """Raise InputError for what does not fit together; `noise` follows from delta by default."""
+        """Raises InputError if the arguments do not fit together; by default `noise` follows from delta."""
         if what not in KINDS:
             raise InputError(f"what={shown(what)}: must be one of {', '.join(KINDS)}")
         if what == "median" and at is None:

@@ -62,7 +62,7 @@ def sample_and_aggregate(
     dimensions: int = 1,
     **choices: Unpack[BookedTerms],
 ) -> Aggregated:
-    """What `function` says to `blocks` random blocks of the rows, put together with noise.
+    """The results of `function` on `blocks` random blocks of the rows, combined with noise.
 
     `bounds`: public bounds of each column that it reads. It is given `float64[row, column]`, with NaN for
     what is missing, of any number of rows; its `dimensions` numbers are brought to within `lower` and
@@ -93,7 +93,7 @@ def sample_and_aggregate(
         )
     for name in grids:
         check_numbers(request, name)
-    if how.noise is not None:  # too little for it is refused now
+    if how.noise is not None:  # refuses an epsilon that is too small now
         constants(how.noise, Fraction(terms.epsilon) / 2, Fraction(terms.delta))
     name = getattr(function, "__name__", "function")
     settings = {"bounds": bounds, "how": asdict(how) | {"grid": list(astuple(grid))}, "function": name}
@@ -119,7 +119,7 @@ def sample_and_aggregate(
 
 
 def _check(function: Any, bounds: Any, how: Blocks, policy: Terms) -> None:
-    """Raises InputError for what is wrong by public facts."""
+    """Raises InputError if public facts show that an argument is wrong."""
     if not callable(function):
         raise InputError(f"function={shown(function)}: must be a function of a block of rows")
     if not isinstance(bounds, dict) or not bounds:

@@ -241,7 +241,7 @@ class Postgres(Engine):
             cursor.execute(f"SELECT * FROM ({select}) AS q LIMIT 0")
             kinds = {column.name: column.type_code for column in cursor.description}
         other = next((name for name in text if kinds[name] not in (TEXT, VARCHAR)), None)
-        why = "is neither text nor varchar: what is equal to what is the type's own affair"
+        why = "is neither text nor varchar, so the database may take different values for equal"
         return None if other is None else f"column {other!r} {why}"
 
     def run(self, statement: str) -> None:

@@ -86,7 +86,7 @@ def _blocks(file: Any, form: Form) -> Iterator[bytes]:
             continue
         rest = rest[cut:]
     if rest:
-        how = "as no writer of --multiline files leaves it; mend it, or say --lines"
+        how = "which --multiline does not allow; repair the file, or say --lines"
         raise Ambiguous(f"{file.path} ends inside quotes, {how}")
 
 
@@ -302,7 +302,7 @@ def _refuse(what: int, form: Form, row: str) -> None:
     if what & OPEN:
         raise Ambiguous(f"{row}: a quote is open where the line ends.{_WAYS_OUT[form.records]}")
     if what & TAIL:
-        how = "as no writer of --multiline files leaves it; mend it, or say --lines"
+        how = "which --multiline does not allow; repair the file, or say --lines"
         raise Ambiguous(f"{row} has text behind a closing quote, {how}")
 
 

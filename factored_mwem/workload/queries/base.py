@@ -1,4 +1,4 @@
-"""Query kinds: what a request of any kind declares, and what its questions answer."""
+"""Query kinds: the interface of a request of any kind, and of its questions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Span(NamedTuple):
 
 
 class QueryRequest(BaseModel):
-    """What a workload asks for in one line: its public parameters.
+    """One request of a workload: its public parameters.
 
     `weight`: how much an error counts, beside 1 for plain marginals; below a 256th of the largest it counts
     as that.
@@ -91,20 +91,22 @@ class QueryRequest(BaseModel):
     option: ClassVar[str]
     """Its flag `--option`, which is also its key in configuration files, and in capitals its variable."""
     help: ClassVar[str]
-    """What `--help` says of the flag."""
+    """The help text of the flag."""
     repeats: ClassVar[bool] = True
     """Whether the flag takes a text and repeats; else it takes one whole number."""
     form: ClassVar[str]
-    """What follows the flag, as messages write it."""
+    """The form of the text after the flag, for messages."""
     example: ClassVar[str] = ""
-    """A text that the flag takes, where it takes one."""
+    """An example of the text that the flag takes, if it takes one."""
 
     weight: float = Field(default=1.0, gt=0, le=1000)
 
     @classmethod
     @abstractmethod
     def parse(cls, value: Any) -> Self:
-        """What the flag asks for with this text, or number. Raises InputError if it makes no sense."""
+        """The request that the flag makes with this text, or number. Raises InputError if it is not in the
+        right form.
+        """
 
     @property
     def names(self) -> Clique:
@@ -112,8 +114,8 @@ class QueryRequest(BaseModel):
         return ()
 
     def breadth(self, attributes: int) -> tuple[int, int, int]:
-        """(times, width, order): the marginals over up to `order` of `width` attributes, so many times over
-        different ones, answer all of it. As far as the number of a table's attributes tells.
+        """(times, width, order): `times` different sets of `width` attributes, with all marginals over up to
+        `order` attributes of each, answer the request; as far as the number of a table's attributes shows.
         """
         width = len(self.names) or attributes
         return 1, width, width
@@ -128,7 +130,7 @@ class QueryRequest(BaseModel):
 
     @abstractmethod
     def in_words(self) -> str:
-        """What is asked, on one short line."""
+        """The request, on one short line."""
 
     @abstractmethod
     def spans(self, domain: Domain) -> list[Span]:

@@ -12,8 +12,9 @@ from factored_mwem.workload.queries.base import QueryRequest, Span, request_of, 
 from factored_mwem.workload.queries.cuboids import Cuboids
 
 WEIGHT = 10.0
-"""Of a label by default. On a census table, a survey and Adult, classifiers learnt as much with it as with 20
-and 50, which cost the other marginals more; with 5 a label that 4 % have was found in some runs only.
+"""Default weight of a label. On a census table, a survey and Adult, classifiers learnt as much with it as
+with 20 and 50, which cost the other marginals more. With 5, a label that 4 % of the rows have was measured in
+some runs only.
 """
 
 
@@ -26,7 +27,7 @@ class LabelRequest(QueryRequest):
 
     key: ClassVar[str] = "labels"
     option: ClassVar[str] = "label"
-    help: ClassVar[str] = "Keep how A[@WEIGHT] goes with each other column; repeatable."
+    help: ClassVar[str] = "Keep the marginals of A[@WEIGHT] with each other column; repeatable."
     form: ClassVar[str] = "A"
     example: ClassVar[str] = "income"
 

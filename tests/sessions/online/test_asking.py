@@ -26,7 +26,7 @@ from factored_mwem.files import crashpoints as faults
 from factored_mwem.ledger.entries import Entry
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.run import Booking
-from factored_mwem.sessions.online.asking import AskRequest, asked
+from factored_mwem.sessions.online.asking import AskRequest, ask_session
 from factored_mwem.sessions.online.question import CountQuestion
 from factored_mwem.sessions.online.session import Asking, Response
 
@@ -78,7 +78,7 @@ def begun(
         options = {"domain": DOMAIN, **options}
     request, booking = AskRequest.of(table, model, **options), booking or Booking()
     with drawing(noise or FakeNoise(kind)), request.spending.booked(booking) as run:
-        with asked(request, run, resumable=booking.run_id is not None) as session:
+        with ask_session(request, run, resumable=booking.run_id is not None) as session:
             yield session
         run.finish()
 
