@@ -97,6 +97,8 @@ def list_of(texts: Collection[str]) -> ListedValues | None:
     unsaid = set(map(letters_of, UNSAID))
     letters = {text: letters_of(text) for text in texts}
     telling = [text for text in texts if letters[text] not in unsaid]
+    if not telling:
+        return None
     letters = {text: letters[text] for text in telling}
     most, chosen = 0, None
     for known in _candidates(telling):

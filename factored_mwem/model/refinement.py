@@ -70,15 +70,8 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
     (attributes, rows), groups = codes.shape, aim.groups
     first = np.cumsum([0, *(len(levels) for levels in groups)])
     sizes = [int(level.max()) + 1 for levels in groups for level in levels]
-    tables, barred = (
-        [t.over([int(first[a]) + level for a, level in t.views], sizes) for t in listed]
-        for listed in (aim.targets, aim.barred)
-    )
-    columns = [
-        a
-        for a in range(attributes)
-        if sizes[first[a]] > 1 and a not in aim.kept and any(b == a for t in aim.targets for b, _ in t.views)
-    ]
+    tables, barred = (_by_attribute(listed, first, sizes) for listed in (aim.targets, aim.barred))
+    columns = [a for a in range(attributes) if sizes[first[a]] > 1 and a not in aim.kept and tables[a]]
     if not columns or not rows:
         return
     views = np.array([level[codes[a]] for a, levels in enumerate(groups) for level in levels], dtype=np.int32)
@@ -92,8 +85,8 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
                 if not count:
                     break
                 column = views[first[a] : first[a + 1]]
-                layout, residual = _lay_out(int(first[a]), len(groups[a]), tables)
-                rules = Tables(*_lay_out(int(first[a]), len(groups[a]), barred)) if barred else NONE
+                layout, residual = _lay_out(int(first[a]), len(groups[a]), tables[a])
+                rules = Tables(*_lay_out(int(first[a]), len(groups[a]), barred[a])) if aim.barred else NONE
                 # half of the tables on each core: no two share a cell of `residual`
                 take_off = partial(charge, views, column)
                 list(pool.map(take_off, np.array_split(layout, 2), (residual, residual), scratch, costs))
@@ -109,12 +102,25 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
     codes[:] = views[first[:-1]]
 
 
+def _by_attribute(
+    targets: Sequence[RefinementTarget], first: np.ndarray, sizes: Sequence[int]
+) -> list[list[tuple[list[int], np.ndarray]]]:
+    """Of each attribute the targets that it is in, in order: looked up once, not at each turn of a column."""
+    own: list[list[tuple[list[int], np.ndarray]]] = [[] for _ in first[:-1]]
+    for target in targets:
+        over = target.over([int(first[a]) + level for a, level in target.views], sizes)
+        for a, _ in target.views:
+            own[a].append(over)
+    return own
+
+
 def _lay_out(
-    first: int, levels: int, tables: Sequence[tuple[list[int], np.ndarray]]
+    first: int, levels: int, mine: Sequence[tuple[list[int], np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(layout, residual) for the column of views `first` .. `first + levels - 1`, before rows are counted."""
+    """(layout, residual) for the column of views `first` .. `first + levels - 1`, before rows are counted;
+    `mine`: the tables that it is in.
+    """
     own = range(first, first + levels)
-    mine = [(axis, table) for axis, table in tables if any(v in own for v in axis)]
     layout = np.zeros((len(mine), 2 * max((len(axis) for axis, _ in mine), default=1)), dtype=np.int64)
     residual = np.empty(sum(table.size for _, table in mine), dtype=np.float32)
     start = 0

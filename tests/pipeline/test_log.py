@@ -110,7 +110,7 @@ def heard(source: pa.Table, books: Path, caplog: pytest.LogCaptureFixture, **cho
     caplog.clear()
     books.unlink(missing_ok=True)
     LedgerFile.create(books).add("t", Cap.of(2.0, 1e-6), Neighbours.ADD_REMOVE, 1)
-    request = Request.of(source, 2, epsilon=1.0, **choices)
+    request = Request.of(source, 2, epsilon=1.0, rows=50, **choices)
     with Run.begin(spending_of(request), Booking(books, "t"), version="1") as run:
         make(request, run, noise=blind()).write(books.with_name("o.parquet"), overwrite=True)
         run.finish()

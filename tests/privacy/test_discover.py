@@ -248,7 +248,7 @@ def test_the_brute_force_sees_a_person_of_k_rows(part: str, unit: Unit) -> None:
             check_pair("text", smaller, ours, theirs, "string", Fraction(50))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     values=st.lists(st.sampled_from(POOLS["text"][1]), max_size=12),
     cuts=st.sets(st.integers(0, 12)),

@@ -121,9 +121,10 @@ def test_public_tables_come_back_in_the_types_that_others_read(path: Path, tmp_p
     again = -(-300 // len(lines))  # of a small table several times
     copy = tmp_path / "t.csv"
     copy.write_text("\n".join([lines[0], *lines[1:] * again]) + "\n")
+    theirs, cells = read_by_others(copy), pd.read_csv(copy, dtype=str)
     for name, kind in released(copy, tmp_path).items():
-        others = set(read_by_others(copy)[name])
-        point = others == {"number"} and pd.read_csv(copy, dtype=str)[name].str.endswith(".0").all()
+        others = set(theirs[name])
+        point = others == {"number"} and cells[name].str.endswith(".0").all()
         yes = others == {"boolean", "string"}
         assert {kind} == ({"integer"} if point else {"string"} if yes else others), name  # POINT, YES
 

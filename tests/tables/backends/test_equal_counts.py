@@ -69,7 +69,11 @@ PLACES: dict[str, Callable[[Path], tuple[Place, Spill]]] = {
     "ibis": lambda folder: (partial(in_duckdb, folder=folder, pushed=False), IN_MEMORY),
     "sql": lambda folder: (partial(in_duckdb, folder=folder, pushed=True), IN_MEMORY),
 }
-place = pytest.mark.parametrize("name", PLACES)
+place = pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.system) if n in ("ibis", "sql") else n for n in PLACES],
+)
+"""Ibis and its SQL take seconds to load, and come with an extra that the default suite may lack."""
 
 
 def shuffled(table: pa.Table) -> pa.Table:
@@ -114,6 +118,7 @@ def test_counts_are_the_same_everywhere(tmp_path: Path, name: str, which: str) -
         assert (found == expected(which, order, typed=typed)).all()
 
 
+@pytest.mark.system
 def test_levels_are_mapped_in_queries_of_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = in_duckdb(TABLES["whole"](False), tmp_path, pushed=True)
     monkeypatch.setattr("factored_mwem.tables.backends.sql.MAX_FINE_CELLS", 0)
