@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.answers.people import PeopleCounted
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.drawing import ConditionalDrawing
@@ -65,6 +66,13 @@ class RowCounts:
             if len(own):
                 numbers[people] = rng.choice(own, len(people))
         return numbers
+
+
+def people_counted(people: PeopleFacts, domain: Domain, unit: Unit) -> PeopleCounted:
+    """What answers are told of a release of people."""
+    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit, people.most_rows)
+    weights = np.array([unit.row_weight(n) for n in range(1, people.most_rows + 1)])
+    return PeopleCounted(people.constant, counts.codes, counts.size, weights)
 
 
 def rows_model(model: Forest, domain: Domain, unit: Unit, most: int) -> Forest:

@@ -504,9 +504,21 @@ def test_a_model_file_of_people_that_cannot_be_is_refused(tmp_path: Any, change:
 
 def test_numbers_that_would_be_in_another_unit_are_refused() -> None:
     made = without_noise(many(100))
-    for ask in (lambda: made.answer("count"), lambda: next(made.replicates(2))):
-        with pytest.raises(InputError, match="counted people"):
-            ask()
+    with pytest.raises(InputError, match="say what is counted"):
+        made.answer("count")
+    with pytest.raises(InputError, match="drawn row by row"):
+        next(made.replicates(2))
+
+
+def test_a_release_answers_for_people_and_for_rows() -> None:
+    """Without noise, as counted one by one; each person's `a` is the same in all rows."""
+    table = many(3000)
+    made, frame = without_noise(table), table.to_pandas()
+    people = frame.groupby("who")["a"].first().value_counts().sort_index()
+    assert made.answer("count people by a").estimate == pytest.approx(people.to_numpy(), rel=2e-3)
+    assert made.answer("count rows").estimate[0] == pytest.approx(len(frame), rel=2e-3)
+    mine = frame.assign(own=frame["b"] == 0).groupby("who")["own"].mean().mean()
+    assert made.answer("share per person where b = 0").estimate[0] == pytest.approx(mine, rel=1e-2)
 
 
 @pytest.mark.parametrize(
