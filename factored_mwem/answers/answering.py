@@ -24,8 +24,9 @@ from factored_mwem.answers.intervals import (
     sampling_variance,
 )
 from factored_mwem.answers.least_squares import least_squares
+from factored_mwem.answers.people import CLASSES, ENDS, SAME_IN_CLASS, factors_of
 from factored_mwem.answers.projections import Noisy
-from factored_mwem.answers.query import Difference, Query
+from factored_mwem.answers.query import Difference, Query, Single
 from factored_mwem.answers.resolve import Resolved, resolve
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.domain import Domain
@@ -33,6 +34,9 @@ from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
 UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
+UNSURE_OF_PEOPLE = (
+    "how sure the model is of this is not known, for people vary as a whole: ask about fewer columns"
+)
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally
 distributed.
@@ -47,6 +51,7 @@ class Answering:
     def __init__(self, evidence: Evidence, errors: Callable[[], BootstrapErrors] | None = None) -> None:
         """`errors` gives those of the model's answers; it is called once they are needed."""
         self.domain: Domain = evidence.domain
+        self.people = evidence.people
         self.model, self.noisy, self._errors = evidence.model, Noisy.of(evidence), errors
 
     def answer(self, query: Query | str, *, population: bool = False) -> Answer:
@@ -55,17 +60,43 @@ class Answering:
         `population`: about the population of which the table's rows are a sample, with the sampling error.
         """
         parsed = parse(query) if isinstance(query, str) else query
+        if population and self.people is not None:
+            raise InputError("--population: of a release of people the error of sampling is not known")
         if isinstance(parsed, Difference):
             answers = [self._sums(self._sides(parsed), population)]
         else:
-            parts = resolve(parsed, self.domain)
-            answers = [
-                (self._quantile if p.kind == "quantile" else self._sums)([p], population) for p in parts
-            ]
+            answers = self._single(parsed, population)
         return joined(written(parsed), answers)
 
+    def _single(self, query: Single, population: bool) -> list[Answer]:
+        """The answers to its parts: by the first factor with which noisy answers fix it, if any."""
+        factors = factors_of(query, self.domain, self.people)
+        for factor in factors:
+            parts, *ends = (resolve(query, self.domain, each) for each in (factor, *factor.fixed()))
+            if self._fixed(parts):
+                return self._parts(parts, population)
+            if ends and all(self._fixed(each) and each[0].kind == "count" for each in ends):
+                return [self._between(*each) for each in zip(parts, *ends, strict=True)]
+        return self._parts(resolve(query, self.domain, *factors[:1]), population)
+
+    def _fixed(self, parts: Sequence[Resolved]) -> bool:
+        """Whether noisy answers alone give them all."""
+        return all(part.exact and least_squares(self.noisy, part.terms) is not None for part in parts)
+
+    def _between(self, middle: Resolved, least: Resolved, most: Resolved) -> Answer:
+        """A count whose factor is known between two ends alone, which its interval covers with the noise."""
+        figures = [self._sums([replace(part, exact=True)], False) for part in (middle, least, most)]
+        notes = tuple(dict.fromkeys((*figures[0].notes, CLASSES.format(ENDS))))
+        return replace(figures[0], low=figures[1].low, high=figures[2].high, notes=notes)
+
+    def _parts(self, parts: Sequence[Resolved], population: bool) -> list[Answer]:
+        return [(self._quantile if p.kind == "quantile" else self._sums)([p], population) for p in parts]
+
     def _sides(self, query: Difference) -> list[Resolved]:
-        sides = [resolve(side, self.domain) for side in (query.first, query.second)]
+        sides = []
+        for side in (query.first, query.second):
+            factors = factors_of(side, self.domain, self.people)
+            sides.append(resolve(side, self.domain, *factors[:1]))
         if any(len(side) != 1 or side[0].kind == "quantile" for side in sides):
             raise InputError("`minus` stands between two counts, shares or means")
         (one,), (other,) = sides
@@ -149,7 +180,9 @@ class Answering:
     ) -> Answer:
         remarks = list(notes)
         if isinstance(basis, ModelBasis) and basis.errors is None:
-            remarks.append(UNSURE)
+            remarks.append(UNSURE if self.people is None else UNSURE_OF_PEOPLE)
+        if basis.basis == "model" and self.people is not None and self.people.in_classes:
+            remarks.append(CLASSES.format(SAME_IN_CLASS))
         if basis.basis == "measured" and not self.noisy.gaussian:
             remarks.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from factored_mwem.answers.people import PeopleCounted
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.residuals import Residuals
@@ -18,7 +19,8 @@ class Evidence:
     `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
     the model, "tree" or "mwem". `settled`: the numbers of the measurements that decided the codes of a learnt
     attribute; their counts lack values that were then merged into others. `counted`: the noise of a count of
-    all records that entered `model.total` and is not among `measurements`, or None.
+    all records that entered `model.total` and is not among `measurements`, or None. `people`: what makes
+    rows and people of grains, where these were counted: then all counts, noise and `model` are in grains.
     """
 
     domain: Domain
@@ -29,3 +31,4 @@ class Evidence:
     engine: str
     settled: frozenset[int] = frozenset()
     counted: NoiseScale | None = None
+    people: PeopleCounted | None = None

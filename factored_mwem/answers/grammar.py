@@ -1,13 +1,14 @@
 """Grammar: queries as text, and back as one canonical text.
 
     QUERY     := SINGLE ["minus" SINGLE]
-    SINGLE    := "count" [WHERE] [BY]
-               | "share" [WHERE] ["given" CONDITIONS] [BY]
-               | "mean" COLUMN [WHERE] [BY]
-               | "median" COLUMN [WHERE] [BY]
-               | "quantile" NUMBER COLUMN [WHERE] [BY]
-               | "marginal" COLUMNS              the same as "count by COLUMNS"
-               | "cube" COLUMNS [WHERE]          counts by every subset of the columns
+    SINGLE    := "count" [UNIT] [WHERE] [BY]
+               | "share" [UNIT] [WHERE] ["given" CONDITIONS] [BY]
+               | "mean" [UNIT] COLUMN [WHERE] [BY]
+               | "median" [UNIT] COLUMN [WHERE] [BY]
+               | "quantile" [UNIT] NUMBER COLUMN [WHERE] [BY]
+               | "marginal" [UNIT] COLUMNS       the same as "count [UNIT] by COLUMNS"
+               | "cube" [UNIT] COLUMNS [WHERE]   counts by every subset of the columns
+    UNIT      := "people" | "rows" | "per" "person"
     WHERE     := "where" CONDITIONS
     BY        := "by" COLUMNS
     CONDITIONS:= CONDITION {"and" CONDITION}
@@ -29,11 +30,13 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from factored_mwem.answers.query import (
+    MIDDLE,
     Between,
     Compare,
     Comparison,
     Condition,
     Count,
+    Counted,
     Cube,
     Difference,
     Mean,
@@ -45,13 +48,28 @@ from factored_mwem.answers.query import (
     Single,
     Value,
     Where,
-    median,
 )
 from factored_mwem.errors import InputError, shown
 
 MAX_LENGTH, MAX_TOKENS = 20_000, 4_000
 KINDS = ("count", "share", "mean", "median", "quantile", "marginal", "cube")
-WORDS = {*KINDS, "where", "given", "by", "and", "minus", "between", "in", "is", "not", "missing"}
+UNITS: tuple[Counted, ...] = ("people", "rows", "per person")
+WORDS = {
+    *KINDS,
+    "people",
+    "rows",
+    "per",
+    "where",
+    "given",
+    "by",
+    "and",
+    "minus",
+    "between",
+    "in",
+    "is",
+    "not",
+    "missing",
+}
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign><=|>=|!=|==|[<>=(),])"""
     r"""|(?P<word>[^\s<>=!(),"']+))""",
@@ -136,18 +154,28 @@ class _Reader:
         if kind not in KINDS:
             raise self.unexpected(f"one of {', '.join(KINDS)}")
         self.at += 1
+        unit = self.unit()
         if kind == "marginal":
-            return Count(by=self.columns())
+            return Count(by=self.columns(), unit=unit)
         if kind == "cube":
-            return Cube(self.columns(), self.conditions("where"))
+            return Cube(self.columns(), self.conditions("where"), unit)
         if kind == "count":
-            return Count(self.conditions("where"), self.by())
+            return Count(self.conditions("where"), self.by(), unit)
         if kind == "share":
-            return Share(self.conditions("where"), self.conditions("given"), self.by())
+            return Share(self.conditions("where"), self.conditions("given"), self.by(), unit)
         if kind == "mean":
-            return Mean(self.column(), self.conditions("where"), self.by())
-        at = 0.5 if kind == "median" else self.number()
-        return Quantile(self.column(), at, self.conditions("where"), self.by())
+            return Mean(self.column(), self.conditions("where"), self.by(), unit)
+        at = MIDDLE if kind == "median" else self.number()
+        return Quantile(self.column(), at, self.conditions("where"), self.by(), unit)
+
+    def unit(self) -> Counted | None:
+        for unit in UNITS:
+            first, *rest = unit.split()
+            if self.takes(first):
+                for word in rest:
+                    self.must(word)
+                return unit
+        return None
 
     def conditions(self, word: str) -> Where:
         return tuple(self.listed(self.condition, "and")) if self.takes(word) else ()
@@ -245,18 +273,19 @@ def written(query: Query) -> str:
     """The canonical text, which `parse` reads back."""
     if isinstance(query, Difference):
         return f"{written(query.first)} minus {written(query.second)}"
+    unit = f" {query.unit}" if query.unit else ""
     if isinstance(query, Cube):
-        return f"cube {_names(query.columns)}{_where('where', query.where)}"
+        return f"cube{unit} {_names(query.columns)}{_where('where', query.where)}"
     by = f" by {_names(query.by)}" if query.by else ""
     if isinstance(query, Share):
-        return f"share{_where('where', query.where)}{_where('given', query.given)}{by}"
+        return f"share{unit}{_where('where', query.where)}{_where('given', query.given)}{by}"
     where = _where("where", query.where)
     if isinstance(query, Mean):
-        return f"mean {_text(query.column)}{where}{by}"
+        return f"mean{unit} {_text(query.column)}{where}{by}"
     if isinstance(query, Quantile):
-        kind = "median" if query == median(query.column, query.where, query.by) else f"quantile {query.at!r}"
+        kind = f"median{unit}" if query.at == MIDDLE else f"quantile{unit} {query.at!r}"
         return f"{kind} {_text(query.column)}{where}{by}"
-    return f"count{where}{by}"
+    return f"count{unit}{where}{by}"
 
 
 def _where(word: str, conditions: Where) -> str:

@@ -48,6 +48,12 @@ class Missing:
     negated: bool = False
 
 
+Counted = Literal["people", "rows", "per person"]
+"""Of a release of people, what is counted: people, of whom only what is the same in all their rows can be
+asked; rows; or one row of each person, any of hers with the same chance.
+"""
+MIDDLE = 0.5
+"""The share of which a median is the quantile."""
 Condition = Compare | Between | OneOf | Missing
 Where = tuple[Condition, ...]
 """Conditions that all hold."""
@@ -59,6 +65,7 @@ class Count:
 
     where: Where = ()
     by: tuple[str, ...] = ()
+    unit: Counted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class Share:
     where: Where = ()
     given: Where = ()
     by: tuple[str, ...] = ()
+    unit: Counted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,7 @@ class Mean:
     column: str
     where: Where = ()
     by: tuple[str, ...] = ()
+    unit: Counted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,7 @@ class Quantile:
     at: float
     where: Where = ()
     by: tuple[str, ...] = ()
+    unit: Counted | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.at < 1:
@@ -103,6 +113,7 @@ class Cube:
 
     columns: tuple[str, ...]
     where: Where = ()
+    unit: Counted | None = None
 
 
 Single = Count | Share | Mean | Quantile | Cube
@@ -119,9 +130,11 @@ class Difference:
 Query = Single | Difference
 
 
-def median(column: str, where: Sequence[Condition] = (), by: Sequence[str] = ()) -> Quantile:
+def median(
+    column: str, where: Sequence[Condition] = (), by: Sequence[str] = (), unit: Counted | None = None
+) -> Quantile:
     """The quantile in the middle."""
-    return Quantile(column, 0.5, tuple(where), tuple(by))
+    return Quantile(column, MIDDLE, tuple(where), tuple(by), unit)
 
 
 def marginal(*columns: str) -> Count:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from factored_mwem.answers.people import Factor
 from factored_mwem.answers.query import Count, Cube, Mean, Quantile, Share, Single, Where
 from factored_mwem.answers.restriction import average_of_codes, share_of_codes, step_of
 from factored_mwem.answers.terms import QueryTerms
@@ -56,10 +57,12 @@ class Resolved:
 
 
 class _Weights:
-    """Weights by modelled attribute while a query is taken apart."""
+    """Weights by modelled attribute while a query is taken apart. `factor` is one of all of them."""
 
-    def __init__(self, domain: Domain) -> None:
-        self.domain, self.notes, self.exact = domain, dict[str, None](), True
+    def __init__(self, domain: Domain, factor: Factor | None) -> None:
+        self.domain, self.exact = domain, factor is None or factor.exact
+        self.notes = dict.fromkeys(() if factor is None else factor.notes)
+        self.factor = {} if factor is None else {factor.at: factor.weights}
 
     def source(self, column: str) -> tuple[int, np.ndarray]:
         """(the modelled attribute from which a column follows, int64[its code]: the column's)."""
@@ -137,20 +140,20 @@ def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     return product
 
 
-def resolve(query: Single, domain: Domain) -> list[Resolved]:
-    """The parts of a query over a domain, one for each marginal of a cube. Raises InputError if the query
-    does not fit the domain.
+def resolve(query: Single, domain: Domain, factor: Factor | None = None) -> list[Resolved]:
+    """The parts of a query over a domain, one for each marginal of a cube. `factor`: of all weights, where the
+    query counts something else than the model does. Raises InputError if the query does not fit the domain.
     """
     if isinstance(query, Cube):
-        return _cube(query, domain)
-    weights = _Weights(domain)
+        return _cube(query, domain, factor)
+    weights = _Weights(domain, factor)
     labels, groups = weights.groups(query.by)
-    where, k = weights.where(query.where), len(labels)
+    where, k = _times(weights.factor, weights.where(query.where)), len(labels)
     if isinstance(query, Count):
         terms = terms_of(domain, [(_times(groups, where), k)])
     elif isinstance(query, Share):
         condition = weights.where(query.given)
-        inside = condition if not query.where else _times(groups, condition)
+        inside = _times(weights.factor, condition if not query.where else _times(groups, condition))
         parts = [(_times(groups, where, condition), k), (inside, k)]
         terms = terms_of(domain, parts)
     elif isinstance(query, Mean):
@@ -211,7 +214,7 @@ def _quantile(
     )
 
 
-def _cube(query: Cube, domain: Domain) -> list[Resolved]:
+def _cube(query: Cube, domain: Domain, factor: Factor | None) -> list[Resolved]:
     if len(set(query.columns)) != len(query.columns):
         raise InputError("a column is named twice in a cube")
     for column in query.columns:
@@ -220,7 +223,7 @@ def _cube(query: Cube, domain: Domain) -> list[Resolved]:
     cuboids = []
     for order in range(len(query.columns) + 1):
         for by in itertools.combinations(query.columns, order):
-            (counted,) = resolve(Count(query.where, by), domain)
+            (counted,) = resolve(Count(query.where, by), domain, factor)
             groups = [
                 tuple(group[by.index(c)] if c in by else ALL for c in query.columns)
                 for group in counted.groups

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.answers.people import PeopleCounted
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.drawing import ConditionalDrawing
@@ -66,6 +68,13 @@ class RowCounts:
         return numbers
 
 
+def people_counted(people: PeopleFacts, domain: Domain, unit: Unit) -> PeopleCounted:
+    """What answers are told of a release of people."""
+    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit, people.most_rows)
+    weights = np.array([unit.row_weight(n) for n in range(1, people.most_rows + 1)])
+    return PeopleCounted(people.constant, counts.codes, counts.size, weights)
+
+
 def rows_model(model: Forest, domain: Domain, unit: Unit, most: int) -> Forest:
     """The model of rows, from one of people in grains."""
     counts = RowCounts.of(domain[ROWS_OF_PERSON], unit, most)
@@ -83,6 +92,32 @@ TRIES = 8
 """Times that more people are drawn to find some who have as few rows as are left in a batch."""
 MAX_CELLS = 2**22
 """Of trees that rows of a given person are drawn from: a column of hers that needs more is copied alone."""
+IDS = 2**31 + 1
+"""Number of a batch that is never drawn: what begins the ids of a release, see `MadeUpIds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeUpIds:
+    """Ids of people whom nobody knows, number after number: they follow from a seed and from no private id.
+
+    Text is "synthetic-", 16 hexadecimal digits that all ids of a release share, and the number: a private id
+    is among them only if it holds the same digits, of 2^64, so m private ids meet any of them with a
+    probability of at most m / 2^64. Whole numbers go down from one between -2^52 and -2^52 - 2^51, each of
+    which is as likely as any other: N of them meet any of m private ones with a probability of at most
+    N m / 2^51, and where the private ones follow each other of (N + m) / 2^51. All are below what ids are
+    and what stands for a missing one, such as -1 or -999, and no program rounds them: they fit in a double.
+    Both hold for a seed drawn at random after the private ids, as it is where nobody gives one.
+    """
+
+    whole: bool
+    token: int
+    """Of 64 bits."""
+
+    def of(self, numbers: np.ndarray) -> pa.Array:
+        """`numbers: int64[row]` of people, 1 and up to 2^51."""
+        if self.whole:
+            return pa.array(-(2**52 + self.token // 2**13) - numbers, pa.int64())
+        return pa.array([f"synthetic-{self.token:016x}-{number}" for number in numbers.tolist()], pa.string())
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +180,7 @@ class PeopleBatches(Batches):
         columns = []
         for name in self.schema.names:
             if name == self.people.column:
-                columns.append(self._ids(person + number * self.size + 1))
+                columns.append(self._ids.of(person + number * self.size + 1))
             else:
                 columns.append(cells[name].take(first) if name in self.people.constant else cells[name])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -176,10 +211,10 @@ class PeopleBatches(Batches):
         share = self.of_people.marginal((self.domain.modelled.index(ROWS_OF_PERSON),)) / self.of_people.total
         return float(share @ self.counts.weights(np.arange(1.0, len(self.counts.codes) + 1)))
 
-    def _ids(self, numbers: np.ndarray) -> pa.Array:
-        if self.people.type == "integer":
-            return pa.array(-numbers, pa.int64())
-        return pa.array([f"synthetic-{number}" for number in numbers.tolist()], pa.string())
+    @cached_property
+    def _ids(self) -> MadeUpIds:
+        token = int(self.generator(IDS).integers(2**64, dtype=np.uint64))
+        return MadeUpIds(self.people.type == "integer", token)
 
 
 def fitting(each: np.ndarray, rows: int) -> np.ndarray | None:

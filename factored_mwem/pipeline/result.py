@@ -119,15 +119,10 @@ class Release(Contents):
 
     @property
     def evidence(self) -> Evidence:
-        """The evidence that answers rest on. Raises InputError if people were counted, not rows."""
+        """The evidence that answers rest on."""
         from factored_mwem.answers.evidence import Evidence
+        from factored_mwem.pipeline.people import people_counted
 
-        if self.manifest.people is not None:
-            what = (
-                "this release counted people, and error bars would be wrong: they come from tables drawn row "
-                "by row, while what varies here is whole people"
-            )
-            raise InputError(f"{what}; count the synthetic rows, or use Release.marginal for rows' counts")
         learns = any(charge.stage == "discover" for charge in self.manifest.ledger)
         learnt = [a for a, attribute in enumerate(self.domain.modelled) if learns and attribute.learnt]
         first = {m.positions: i for i, m in reversed(list(enumerate(self.measurements)))}
@@ -137,7 +132,9 @@ class Release(Contents):
         counts = [c.scale for c in self.manifest.ledger if c.stage == "measure" and not c.target]
         apart = counts and 0 < counts[0] < math.inf and all(m.positions for m in self.measurements)
         counted = NoiseScale(counts[0], promised.composition) if apart else None
-        return Evidence(*known, self.unit.total_is_public, engine, settled, counted)
+        facts = self.manifest.people
+        people = people_counted(facts, self.domain, self.unit) if facts is not None else None
+        return Evidence(*known, self.unit.total_is_public, engine, settled, counted, people)
 
     def answer(
         self,
@@ -152,14 +149,15 @@ class Release(Contents):
         `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
         the error of the rows as a sample. Raises InputError if it names what is not there. What only the
         model answers takes `replicates` of it, a minute's work at the first such query, kept beside the model
-        file; `report(done, of)` is called after each.
+        file; `report(done, of)` is called after each. Where no likelihood was fitted, and of people,
+        nobody knows the errors of what only the model answers.
         """
         from factored_mwem.answers.answering import Answering
 
         evidence = self.evidence
         errors = partial(self.keeper.replicates, evidence, self.seed, replicates, report)
-        # not a likelihood fit, so the errors are unknown
-        known = errors if evidence.engine == "tree" else None
+        # without a likelihood fit, and of whole people, the errors are unknown
+        known = errors if evidence.engine == "tree" and evidence.people is None else None
         return Answering(evidence, known).answer(query, population=population)
 
     def replicates(self, count: int, *, seed: int | None = None) -> Iterator[pa.Table]:
@@ -167,9 +165,11 @@ class Release(Contents):
         a model that differs from the release's as that may differ from the truth. `combine` makes of a
         figure computed on each an estimate with its error; the same tables for the same `seed`.
 
-        Raises InputError for a `count` below 2 and, at the first table, for engine mwem, whose model is not a
-        likelihood fit.
+        Raises InputError for a `count` below 2, of people, and, at the first table, for engine mwem, whose
+        model is not a likelihood fit.
         """
+        if self.manifest.people is not None:
+            raise InputError("a release of people has no replicate tables: they are drawn row by row")
         if count < 2:
             raise InputError(f"{count} replicates: must be a whole number, 2 or more")
         seed = secrets.randbits(64) if seed is None else seed

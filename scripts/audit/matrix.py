@@ -200,6 +200,27 @@ def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Confi
     return configuration("tree", Person(relation, k), source, columns=columns, **more)
 
 
+ORDER = "age"
+"""The number by which rows of a person are put in order."""
+
+
+def of_people(relation: str, source: str, *, order: bool = False, **more: Any) -> Configuration:
+    """In which each person weighs one; with an `order`, what follows what is counted, too."""
+    words = ["people"] + ["in order"] * order
+    choices = {"people": True, "columns": (ORDER, "race", "sex"), **({"order_by": ORDER} if order else {})}
+    return configuration("tree", Person(relation, 3, by_id=True), source, words=words, **choices, **more)
+
+
+def peopled() -> list[Configuration]:
+    """Each relation, price and way to a domain, once."""
+    return [
+        of_people("add-remove", "csv"),
+        of_people("replace", "arrow", order=True),
+        of_people("add-remove", "csv", order=True, delta=0.0),
+        of_people("add-remove", "parquet", order=True, learnt=True),
+    ]
+
+
 def crowded() -> list[Configuration]:
     """A column of as many categories as a narrow dictionary holds."""
     columns, choices = ("relationship", "sex", "income"), {"epsilon": 60.0}
@@ -243,4 +264,4 @@ def matrix() -> list[Configuration]:
         every.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
     every += [related("add-remove", 1, "csv"), related("replace", 3, "csv")]
-    return [*every, *crowded()]
+    return [*every, *peopled(), *crowded()]

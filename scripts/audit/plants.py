@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, crowded
+from audit.matrix import Configuration, crowded, of_people
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
@@ -281,6 +281,16 @@ def drawn_by_all(_: Any) -> Any:
     return lambda ids: np.full(len(ids), len(ids), dtype=np.uint64)
 
 
+def anybodys_row_before(honest: Any) -> Any:
+    """Before a person's first row comes the last row of whoever stands before."""
+
+    def window(*asked: Any) -> tuple[np.ndarray, ...]:
+        person, used, number, previous = honest(*asked)
+        return person, used, number, np.arange(len(previous)) - 1
+
+    return window
+
+
 def codes_of_the_input(honest: Any) -> Any:
     """A released dictionary has codes as wide as the input's, which grow with the categories that there
     are.
@@ -317,6 +327,7 @@ RARER = Configuration("", "arrow", learnt=True, choices={"epsilon": 8.0})
 OPEN = Configuration("", "csv", columns=("age", *TWO), choices={"records": "lines", "delta": 0.0})
 BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
 PEOPLE = Configuration("", "arrow", by_id=True, columns=TWO, choices={"people": True, "contributions": 3})
+ORDERED = of_people("add-remove", "arrow", order=True)
 SWEPT = Configuration("", "arrow", "label", choices={"rounds": None, "epsilon": 8.0})
 CROWDED = replace(crowded()[0], choices={"delta": 0.0})
 
@@ -385,6 +396,10 @@ PLANTS = (
     Plant("rows counted for people", People, "people_by_rows", rows_for_people, verify=Verify(PEOPLE)),
     Plant("rows of a person drawn by how many people there are", people, "_hashes", drawn_by_all,
           verify=Verify(PEOPLE, 100)),
+    Plant("a row before that is somebody else's", people, "_window", anybodys_row_before,
+          verify=Verify(ORDERED, 10)),
+    Plant("a window of rows drawn by how many people there are", people, "_hashes", drawn_by_all,
+          verify=Verify(ORDERED, 10)),
     Plant("released codes as wide as the input's", plan, "fit_columns", codes_of_the_input,
           verify=Verify(CROWDED, 150, "schema")),
     Plant("k in place of k^2", Unit, "l2_squared_of_marginal",

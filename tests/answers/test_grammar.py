@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factored_mwem.answers.grammar import WORDS, parse, written
+from factored_mwem.answers.grammar import UNITS, WORDS, parse, written
 from factored_mwem.answers.query import (
     Between,
     Compare,
@@ -40,6 +40,13 @@ EXAMPLES = [
      Count((OneOf("x", (1, -2.5, "a, b")), OneOf("y", ("A",), negated=True)))),
     ("count where x is missing and y is not missing", Count((Missing("x"), Missing("y", negated=True)))),
     ("count where 'where' = \"it's\\n\\\\\" ", Count((Compare("where", "=", "it's\n\\"),))),
+    ("count people where age >= 40 by sex", Count((AGE,), ("sex",), "people")),
+    ("marginal rows a, b", Count(by=("a", "b"), unit="rows")),
+    ("mean people 'people'", Mean("people", unit="people")),
+    ("share per person where sex = Male", Share((SEX,), unit="per person")),
+    ("quantile rows .9 'rows'", Quantile("rows", 0.9, unit="rows")),
+    ("median per person age", median("age", unit="per person")),
+    ("cube people a, person", Cube(("a", "person"), unit="people")),
     ("count where d < 2024-01-31", Count((Compare("d", "<", "2024-01-31"),))),
     ("count where sex = Male minus count where sex = Female",
      Difference(Count((SEX,)), Count((Compare("sex", "=", "Female"),)))),
@@ -63,12 +70,13 @@ conditions = st.one_of(
 where = st.lists(conditions, max_size=3).map(tuple)
 columns = st.lists(names, max_size=3).map(tuple)
 shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
+units = st.sampled_from([None, *UNITS])
 singles = st.one_of(
-    st.builds(Count, where, columns),
-    st.builds(Share, where, where, columns),
-    st.builds(Mean, names, where, columns),
-    st.builds(Quantile, names, shares, where, columns),
-    st.builds(Cube, columns.filter(bool), where),
+    st.builds(Count, where, columns, units),
+    st.builds(Share, where, where, columns, units),
+    st.builds(Mean, names, where, columns, units),
+    st.builds(Quantile, names, shares, where, columns, units),
+    st.builds(Cube, columns.filter(bool), where, units),
 )
 
 
@@ -87,6 +95,8 @@ REFUSED = [
     "quantile nan x",
     "count minus", "count minus count minus count", "count where a = b = c", "count; drop", "\0", "count\0",
     "count where a =\u202e1 x", "(" * 100, "count where " + " and ".join(["a = 1"] * 5000), "x" * 30_000,
+    "count per", "count per people", "count people rows", "mean rows", "count rows by people",
+    "count per 'person'",
     "quantile 1e400 x", "count where not a = 1", "cube", "share given", "count by a by b",
 ]  # fmt: skip
 

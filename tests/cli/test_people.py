@@ -110,7 +110,7 @@ def test_whatever_ids_hold_a_release_comes_out_and_none_of_them(
     done = fmwem("release", f"hostile.{suffix}", *PEOPLE[2:], *SMALL)
     assert done.code == 0
     out = pq.read_table("hostile.synthetic.parquet").to_pandas()
-    assert out["patient"].str.fullmatch("synthetic-[0-9]+").all()
+    assert out["patient"].str.fullmatch("synthetic-[0-9a-f]{16}-[0-9]+").all()
     written = (visits / "hostile.synthetic.manifest.json").read_text() + done.err + done.out
     assert not any(who in written for who in ("ANN", "zzzz", "\\u0000"))
 

@@ -5,6 +5,7 @@ for; and nobody else's rows are used otherwise for it.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -25,6 +26,7 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
+from factored_mwem.pipeline.people import MadeUpIds
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.counts import CandidateTables
@@ -381,13 +383,31 @@ def test_without_noise_rows_and_people_come_back_as_they_were() -> None:
         assert gap.abs().max() <= 30
 
 
-def test_ids_are_new_and_of_the_kind_that_they_were() -> None:
-    out = without_noise(many(200)).to_arrow()
-    assert out.schema.field("who").type == pa.int64() and max(out["who"].to_pylist()) < 0
-    text = many(200).to_pandas().astype({"who": str})
-    names = without_noise(text).to_arrow()["who"].to_pylist()
-    assert all(name.startswith("synthetic-") for name in names)
-    assert len(set(names)) < len(names)
+@pytest.mark.parametrize("text", [False, True])
+def test_ids_are_new_and_of_the_kind_that_they_were(text: bool) -> None:
+    """Even where the private ones look made up, or as what stands for a missing one."""
+    table = many(200).to_pandas()
+    table["who"] = [f"synthetic-{who + 1}" for who in table["who"]] if text else -1 - table["who"]
+    made = without_noise(table)
+    ids, again = (made.sample(400, seed=seed)["who"] for seed in (1, 1))
+    assert ids.equals(again) and ids.type == (pa.string() if text else pa.int64())
+    other = set(made.sample(400, seed=2)["who"].to_pylist())
+    assert set(ids.to_pylist()).isdisjoint({*table["who"], *other, -999}) and len(set(ids.to_pylist())) > 50
+    if text:
+        assert all(re.fullmatch("synthetic-[0-9a-f]{16}-[0-9]+", who) for who in ids.to_pylist())
+    else:
+        assert all(-(2**53) < who < -(2**52) for who in ids.to_pylist())
+
+
+def test_made_up_ids_are_spread_over_all_that_they_may_be() -> None:
+    """From the first start to the last, and told apart up to the largest number of people."""
+    numbers = np.array([1, 2**51])
+    assert [MadeUpIds(True, token).of(numbers).to_pylist() for token in (0, 2**64 - 1)] == [
+        [-(2**52) - 1, -(2**52) - 2**51],
+        [-(2**52) - 2**51, -(2**53) + 1],
+    ]
+    starts = {MadeUpIds(True, token).of(numbers)[0].as_py() for token in (0, 2**13 - 1, 2**13)}
+    assert len(starts) == 2
 
 
 def test_batches_share_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -484,9 +504,21 @@ def test_a_model_file_of_people_that_cannot_be_is_refused(tmp_path: Any, change:
 
 def test_numbers_that_would_be_in_another_unit_are_refused() -> None:
     made = without_noise(many(100))
-    for ask in (lambda: made.answer("count"), lambda: next(made.replicates(2))):
-        with pytest.raises(InputError, match="counted people"):
-            ask()
+    with pytest.raises(InputError, match="say what is counted"):
+        made.answer("count")
+    with pytest.raises(InputError, match="drawn row by row"):
+        next(made.replicates(2))
+
+
+def test_a_release_answers_for_people_and_for_rows() -> None:
+    """Without noise, as counted one by one; each person's `a` is the same in all rows."""
+    table = many(3000)
+    made, frame = without_noise(table), table.to_pandas()
+    people = frame.groupby("who")["a"].first().value_counts().sort_index()
+    assert made.answer("count people by a").estimate == pytest.approx(people.to_numpy(), rel=2e-3)
+    assert made.answer("count rows").estimate[0] == pytest.approx(len(frame), rel=2e-3)
+    mine = frame.assign(own=frame["b"] == 0).groupby("who")["own"].mean().mean()
+    assert made.answer("share per person where b = 0").estimate[0] == pytest.approx(mine, rel=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from factored_mwem.answers.grammar import parse, written
+from factored_mwem.answers.people import factors_of
 from factored_mwem.answers.query import Count, Query
 from factored_mwem.answers.resolve import resolve
 from factored_mwem.answers.terms import QueryTerms
@@ -50,6 +51,7 @@ class CountQuestion:
                 "ask answers counts, such as `count where age >= 40 by sex`; means, shares and quantiles "
                 "follow from counts, or from the model by `fmwem answer`"
             )
+        factors_of(count, domain, None)  # rows are all that there is to count
         (resolved,) = resolve(count, domain)
         if not resolved.exact:
             raise InputError(f"{'; '.join(resolved.notes)}: ask for whole bins, which `fmwem domain` shows")
