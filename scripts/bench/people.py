@@ -17,24 +17,33 @@ With `--order` there are two ways more: `ordered` is `--people --order-by`, and 
 all people given to them at random, nothing of which is private. `pairs` is the total variation of successive
 values of a column, of numbers with many values by tenths of the real ones, the mean over the columns that
 vary in a person; `gaps` the distance of what the ordering column grows from row to row, where it is a number.
+
+`--dpsynth PYTHON` adds `dpsynth`: google/dpsynth's `relational`, in a Python 3.12 that has it (cf8075f, with
+mbi and dp_accounting from their repositories); see linked_peer.py. Its domain is read off the table.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from common.runner import Benchmark, Options, Row
 
+from bench import linked_peer
 from factored_mwem import NothingLearnt, release
 
-Way = Literal["people", "ordered", "rows", "one row", "shuffled", "at random"]
+Way = Literal["people", "ordered", "rows", "one row", "shuffled", "at random", "dpsynth"]
 NUMBERS, MOST, CONTRIBUTIONS, TENTHS = 30, 64, 20, 10
+DELTA = 1e-9
 SIZE = "rows of the person"
 
 
@@ -44,6 +53,7 @@ class PeopleOptions(Options):
     table: Path
     person: str
     order: str | None = None
+    dpsynth: Annotated[str | None, "the Python in which dpsynth is installed"] = None
     marginals: int = 2
     epsilons: tuple[float, ...] = (1.0,)
     runs: int = 1
@@ -104,6 +114,23 @@ def dealt_anew(real: pd.DataFrame, person: str, run: int) -> pd.DataFrame:
     return real.assign(**{person: real[person].iloc[order].set_axis(real.index)})
 
 
+def by_dpsynth(python: str, real: pd.DataFrame, by: str, epsilon: float) -> tuple[pd.DataFrame, float]:
+    """(its rows, CPU seconds). Raises CalledProcessError where it fails."""
+    varying = real.groupby(by).nunique(dropna=False).max() > 1
+    with TemporaryDirectory() as folder:
+        rows, task, out = (Path(folder) / name for name in ("rows.parquet", "task.json", "out.csv"))
+        real.to_parquet(rows)
+        constant = [name for name in real.columns if name != by and not varying[name]]
+        asked = {"rows": str(rows), "person": by, "constant": constant, "out": str(out)}
+        task.write_text(json.dumps({**asked, "most": CONTRIBUTIONS, "epsilon": epsilon, "delta": DELTA}))
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        before = os.times()
+        subprocess.run([python, linked_peer.__file__, str(task)], env=env, check=True, capture_output=True)
+        used = os.times()
+        cpu = used.children_user + used.children_system - before.children_user - before.children_system
+        return pd.read_csv(out), cpu
+
+
 def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float, run: int) -> Row:
     """The errors of a release of `real`."""
     by, sizes, began = options.person, real.groupby(options.person).size(), time.process_time()
@@ -113,19 +140,23 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
         choices: dict[str, Any] = {}
     elif way == "shuffled":
         table, choices = dealt_anew(real, by, run), {"privacy_id": by, "people": True}
-    else:
+    elif way != "dpsynth":
         most = {"contributions": min(int(sizes.max()), CONTRIBUTIONS)}
         table, choices = real, {"privacy_id": by, **(most if way == "rows" else {"people": True})}
         choices |= {"order_by": options.order} if way == "ordered" else {}
+    cpu = 0.0
     try:
-        made = (
-            dealt_anew(real, by, run)
-            if way == "at random"
-            else release(table, options.marginals, epsilon=epsilon, **choices).to_pandas()
-        )
+        if way == "dpsynth":
+            made, cpu = by_dpsynth(str(options.dpsynth), real, by, epsilon)
+        elif way == "at random":
+            made = dealt_anew(real, by, run)
+        else:
+            made = release(table, options.marginals, epsilon=epsilon, delta=DELTA, **choices).to_pandas()
     except NothingLearnt:
         return {"status": "refused: too few rows to learn a domain"}
-    cpu = time.process_time() - began
+    except subprocess.CalledProcessError as failed:
+        return {"status": failed.stderr.decode().strip().splitlines()[-1]}
+    cpu = cpu or time.process_time() - began
     weights = made[SIZE].clip(1, MOST).to_numpy(float) if way == "one row" else np.ones(len(made))
     apart = [distance(real[name], made[name], weights) for name in real.columns if name != by]
     row: Row = {"mean": float(np.mean(apart)), "worst": max(apart), "cpu": cpu, "status": "ok"}
@@ -141,6 +172,8 @@ def measured(options: PeopleOptions, folder: Path) -> Iterator[Row]:
     ways: tuple[Way, ...] = ("people", "rows", "one row", "shuffled")
     if options.order is not None:
         ways = (*ways, "ordered", "at random")
+    if options.dpsynth is not None:
+        ways = (*ways, "dpsynth")
     for epsilon in options.epsilons:
         for run in range(options.runs):
             for way in ways:
