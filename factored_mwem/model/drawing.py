@@ -48,7 +48,7 @@ class Drawing:
         Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how far
         a table may be from where it comes from needs these.
         """
-        return self._drawn(rows, lambda table, row: _dealt_alone(table, row, rng.random(rows)), {})
+        return self._drawn(rows, lambda table, row: dealt_alone(table, row, rng.random(rows)), {})
 
     def _drawn(self, rows: int, dealt: Dealt, given: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """int64[row] per attribute; `given`: codes that are known, which the roots begin from."""
@@ -122,7 +122,7 @@ def dealing(rows: int, rng: np.random.Generator) -> Dealt:
     return dealt
 
 
-def _dealt_alone(table: Conditional, group: np.ndarray, luck: np.ndarray) -> np.ndarray:
+def dealt_alone(table: Conditional, group: np.ndarray, luck: np.ndarray) -> np.ndarray:
     """int64[row]: a cell of each row's group, by its share, and by `luck: float64[row]`, in [0, 1), alone."""
     first, last = table.first[group], table.first[group + 1] - 1
     low, high = table.ends[first], table.ends[last + 1]

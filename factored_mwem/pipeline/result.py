@@ -205,6 +205,10 @@ class Release(Contents):
 
             order = people.order_by
             return SequenceBatches(model, self.domain, schema, rows, draw, (), order=order, **facts)
+        if people.agreement:
+            from factored_mwem.pipeline.usual import UsualBatches
+
+            return UsualBatches(model, self.domain, schema, rows, draw, aims, **facts)
         return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
 
     def people(self, number: int, seed: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -600,7 +600,8 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     for offset, most, constant in ((0, 10, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
-        rows, beyond = most_rows(session, source)
+        rows, beyond, people = most_rows(session, source)
+        assert offset or people == 4000
         assert rows == most and (beyond is None) == (most == 64)
         assert beyond is None or 0 <= beyond <= 1
         assert offset or beyond == pytest.approx((np.minimum(rows_of_each, 64) > 10).mean())
