@@ -37,6 +37,7 @@ from factored_mwem.tables.backends import people as backend
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.backends.source import IN_MEMORY
+from factored_mwem.tables.backends.spark_tasks import CountAgreement
 from factored_mwem.workload.workload import Workload
 
 MOST = 3
@@ -136,6 +137,21 @@ def test_agreement_is_that_of_a_loop_over_people() -> None:
                 parts += int(Fraction(whole * sum(one == two for one, two in pairs), len(pairs)))
             expected.append(parts)
         assert alike(rows).tolist() == expected
+
+
+def test_people_whose_rows_go_on_in_the_next_batch_are_counted_once() -> None:
+    """What a worker of a cluster counts, of batches of any length; batches without rows among them."""
+    rng = np.random.default_rng(6)
+    rows = [(f"p{i}", int(rng.integers(2)), int(rng.integers(5))) for i in range(40) for _ in range(i % 4)]
+    ids, a, b = zip(*rows, strict=True)
+    batch = pa.record_batch({"a": a, "b": b, "who": pa.array(ids, pa.string())})
+    task = CountAgreement(OWN, GROUPINGS, grains_of(MOST))
+    for size in (1, 2, 7, len(rows)):
+        batches = [batch.slice(at, size) for at in range(0, len(rows), size)]
+        (made,) = list(task([batch.slice(0, 0), *batches, batch.slice(0, 0)]))
+        assert np.frombuffer(made["sums"][0].as_py(), np.int64).tolist() == alike(rows).tolist()
+    (none,) = list(task([]))
+    assert not np.frombuffer(none["sums"][0].as_py(), np.int64).any()
 
 
 def test_a_person_with_ten_thousand_rows_moves_nothing_by_more_than_one_person() -> None:
