@@ -115,8 +115,9 @@ class RowsUsed(NamedTuple):
 
 def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     """How many rows of a person are used at most: of CAPS the least that no more than FEW of all people, or
-    than noise can tell, exceed; where it is all that may be, nobody was counted beyond. Cost: SIZES_SHARE of
-    what is left.
+    than noise can tell, exceed, up to any greater one: where there are many, those just beyond are not lost
+    in the noise of all. Where it is all that may be, nobody was counted beyond. Cost: SIZES_SHARE of what is
+    left.
     """
     most = session.unit.contributions
     caps = [cap for cap in CAPS if cap < most]
@@ -127,7 +128,8 @@ def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     people = float(taken.noisy.sum())
     for number, cap in enumerate(caps, start=1):
         beyond = taken.noisy[number:]
-        if beyond.sum() <= max(float(FEW) * people, taken.stddev * len(beyond) ** 0.5):
+        noise = taken.stddev * np.sqrt(np.arange(1, len(beyond) + 1))
+        if (np.cumsum(beyond) <= np.maximum(float(FEW) * people, noise)).all():
             share = min(max(float(beyond.sum()) / max(people, 1.0), 0.0), 1.0)
             return RowsUsed(cap, share, people)
     return RowsUsed(most, people=people)
