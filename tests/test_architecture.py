@@ -138,7 +138,7 @@ HANDED_TO = (
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
 """What may be asked of one."""
-READS = "profile weighed broken_rows encoded people_by_rows constancy"
+READS = "profile weighed broken_rows encoded people_by_rows constancy pairs_alike"
 """What reads its rows: in privacy/ alone, in a statement that seals them."""
 
 
@@ -226,6 +226,10 @@ WHO_SAYS = {
         "tables.backends.source"
     ),
     "constancy": (
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
+        "tables.backends.source"
+    ),
+    "pairs_alike": (
         "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
         "tables.backends.source"
     ),
@@ -365,7 +369,8 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 NUMPYS = (
     "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.completed",
-    "pipeline.people", "pipeline.sequences", "tables.codes.decode", "tables.codes.derive", "tables.codes.tie",
+    "pipeline.people", "pipeline.sequences", "pipeline.usual", "tables.codes.decode", "tables.codes.derive",
+    "tables.codes.tie",
 )  # fmt: skip
 """Where one that was made elsewhere is used."""
 

@@ -179,16 +179,21 @@ def _people(people: PeopleForecast | None) -> dict[str, str]:
     )
     if people.constant is None:
         same = "in all rows of a person: noisy counts decide which columns are, for "
-        same += f"{people.constancy_share:.1%} of the budget"
+        same += f"{people.constancy_share:.1%} of the budget, up to four times as much if people are few"
     else:
         same = (
             f"in all rows of a person: {_listed(dict.fromkeys(people.constant, 'learnt'))} (declared, free)"
         )
+    together = (
+        f"how often two rows of a person agree, in each other column: a noisy count tells, for "
+        f"{people.agreement_share:.1%} of the budget, up to four times as much where people are few"
+    )
     return {
         "unit": f"one person, whom column {piece(repr(people.column))} names, with all of their rows; each "
         "weighs one, however many rows they have",
         "rows used": f"at most {people.most_rows} of a person{lowered if people.sizes_share else ''}",
         "the same": same,
+        "together": together if people.agreement_share else "",
     }
 
 

@@ -28,6 +28,7 @@ from factored_mwem.mechanisms.limits import (
 from factored_mwem.mechanisms.rules import check_rules
 from factored_mwem.privacy.counts import check_memory
 from factored_mwem.privacy.discover import check_delta
+from factored_mwem.privacy.people import Agreement
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import Request
@@ -184,12 +185,15 @@ class Scope:
 
 class PersonFacts(NamedTuple):
     """How many rows of a person are used at most, and the columns that are the same in all of them; the noisy
-    share of people who have more rows, where it was counted.
+    share of people who have more rows and the number of people, where these were counted; how often two rows
+    of a person agree.
     """
 
     most_rows: int
     constant: Sequence[str] = ()
     beyond: float | None = None
+    people: float | None = None
+    agreement: Agreement = Agreement()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,7 +48,7 @@ class Drawing:
         Their counts vary like multinomial counts, while those of `codes` hardly vary. Use these rows to ask
         how far a table may be from the distribution that it was drawn from.
         """
-        return self._drawn(rows, lambda table, row: _dealt_alone(table, row, rng.random(rows)), {})
+        return self._drawn(rows, lambda table, row: dealt_alone(table, row, rng.random(rows)), {})
 
     def _drawn(self, rows: int, dealt: Dealt, evidence: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """int64[row] per attribute; `evidence`: known codes, int64[row], with which roots begin."""
@@ -124,7 +124,7 @@ def dealing(rows: int, rng: np.random.Generator) -> Dealt:
     return dealt
 
 
-def _dealt_alone(table: Conditional, group: np.ndarray, luck: np.ndarray) -> np.ndarray:
+def dealt_alone(table: Conditional, group: np.ndarray, luck: np.ndarray) -> np.ndarray:
     """int64[row]: a cell of each row's group, by its share, and by `luck: float64[row]`, in [0, 1), alone."""
     first, last = table.first[group], table.first[group + 1] - 1
     low, high = table.ends[first], table.ends[last + 1]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from factored_mwem.domain.levels import Levels
-from factored_mwem.kernels.evidence import EvidenceTree, draw_given
+from factored_mwem.kernels.evidence import COUNT, EvidenceTree, draw_given
 from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.drawing import conditional
 from factored_mwem.model.forest import Component, Forest
@@ -63,6 +63,10 @@ class EvidenceDrawing:
             for a, drawn in tree.drawn(rows, own, rng, soft, lost).items():
                 codes[a] = evidence.get(a, drawn)
         return codes
+
+    def cells_given(self, given: Collection[int]) -> int:
+        """How many cells a row takes that is drawn given codes of these attributes."""
+        return sum(tree.cells_given(given) for tree in self._trees)
 
 
 class _Tree:
@@ -142,6 +146,12 @@ class _Tree:
             draw_given(free, none, -1, NO_MAP, NO_WEIGHTS, rng.random(none.shape), again)
             cells[failed] = again
         return {a: cells[:, k] // axis.stride % axis.size for a, (k, axis) in self._homes.items()}
+
+    def cells_given(self, given: Collection[int]) -> int:
+        """Those of cliques that something given lies in or below, as far as it leaves them free."""
+        return int(
+            self._pattern(frozenset(self.attributes.intersection(given)), None).cliques[:, COUNT].sum()
+        )
 
     def _cells(self, clique: int) -> int:
         return int(np.prod([axis.size for axis in self._axes[clique]], dtype=np.int64))

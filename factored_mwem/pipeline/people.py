@@ -32,18 +32,29 @@ from factored_mwem.tables.codes.derive import decode_table
 @dataclass(frozen=True, slots=True, eq=False)
 class RowCounts:
     """The numbers n of rows of a person, from 1 on, and the code of each: `codes: int64[n - 1]`, of `size`
-    codes.
+    codes. `within: float64[n - 1]`: how often each is among those of its code.
     """
 
     unit: Unit
     codes: np.ndarray
     size: int
+    within: np.ndarray
 
     @classmethod
-    def of(cls, attribute: Attribute, unit: Unit, most: int) -> RowCounts:
-        """Up to `most`, as the attribute ROWS_OF_PERSON has them."""
+    def of(cls, attribute: Attribute, unit: Unit, most: int, people: np.ndarray | None = None) -> RowCounts:
+        """Up to `most`, as the attribute ROWS_OF_PERSON has them; `people: float64[code]`: how many have
+        each, to which the numbers of a code follow.
+        """
         numbers = pa.array(range(1, most + 1), pa.int32())
-        return cls(unit, encode(attribute, numbers).astype(np.int64), attribute.size)
+        codes = encode(attribute, numbers).astype(np.int64)
+        within = np.ones(most) if people is None else sloping(codes, people)
+        return cls(unit, codes, attribute.size, within)
+
+    @classmethod
+    def in_model(cls, model: Forest, domain: Domain, unit: Unit, most: int) -> RowCounts:
+        """As a model of people has them."""
+        people = model.marginal((domain.modelled.index(ROWS_OF_PERSON),))
+        return cls.of(domain[ROWS_OF_PERSON], unit, most, people)
 
     @property
     def each(self) -> np.ndarray:
@@ -51,20 +62,21 @@ class RowCounts:
         return np.array([1 / self.unit.row_weight(n) for n in range(1, len(self.codes) + 1)])
 
     def weights(self, each: np.ndarray) -> np.ndarray:
-        """float64[code]: the mean of `each: float64[n - 1]` over the numbers of a code, as nothing tells them
-        apart; of a code that no number has, the mean of all.
+        """float64[code]: the mean of `each: float64[n - 1]` over the numbers of a code; of a code that no
+        number has, the mean of all.
         """
-        held = np.bincount(self.codes, minlength=self.size)
-        summed = np.bincount(self.codes, each, minlength=self.size)
-        return np.where(held > 0, summed / np.maximum(held, 1), each.mean())
+        held = np.bincount(self.codes, self.within, minlength=self.size)
+        summed = np.bincount(self.codes, each * self.within, minlength=self.size)
+        return np.where(held > 0, summed / np.where(held > 0, held, 1.0), each.mean())
 
     def drawn(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """int64[person]: how many rows each has, by its code; any of those that the code stands for."""
+        """int64[person]: how many rows each has, by its code; one of those that the code stands for."""
         numbers = np.ones(len(codes), dtype=np.int64)
         for code in np.unique(codes).tolist():
             own, people = np.flatnonzero(self.codes == code) + 1, np.flatnonzero(codes == code)
             if len(own):
-                numbers[people] = rng.choice(own, len(people))
+                share = self.within[own - 1] / self.within[own - 1].sum()
+                numbers[people] = rng.choice(own, len(people), p=share)
         return numbers
 
 
@@ -75,15 +87,33 @@ def people_counted(people: PeopleFacts, domain: Domain, unit: Unit) -> PeopleCou
     return PeopleCounted(people.constant, counts.codes, counts.size, weights)
 
 
+def sloping(codes: np.ndarray, people: np.ndarray) -> np.ndarray:
+    """float64[n - 1]: how often a number n is among those of its code, `codes: int64[n - 1]`, rising; of
+    codes that `people: float64[code]` have. A line in each code, whose slope is the lesser of those to the
+    means of its neighbours and 0 where these differ in sign (minmod, van Leer 1979): the sum of a code stays,
+    and none is below 0. Beyond the last code there is nobody.
+    """
+    known, at, wide = np.unique(codes, return_inverse=True, return_counts=True)
+    mean = np.maximum(people[known], 0.0) / wide
+    middle = np.cumsum(wide) - wide / 2
+    slopes = np.diff(mean) / np.diff(middle)
+    before = np.concatenate([[0.0], slopes])
+    after = np.concatenate([slopes, [-mean[-1] / wide[-1]]])
+    least = np.sign(before) * np.minimum(np.abs(before), np.abs(after))
+    slope = np.where(before * after > 0, least, 0.0)
+    line = mean[at] + slope[at] * (np.arange(len(codes)) + 0.5 - middle[at])
+    return np.where(mean[at] > 0, np.maximum(line, 0.0), 1.0)
+
+
 def rows_model(model: Forest, domain: Domain, unit: Unit, most: int) -> Forest:
     """The model of rows, from one of people in grains."""
-    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit, most)
+    counts = RowCounts.in_model(model, domain, unit, most)
     return reweighted(model, domain.modelled.index(ROWS_OF_PERSON), counts.weights(counts.each))
 
 
 def people_in(model: Forest, domain: Domain, unit: Unit, most: int) -> float:
     """About how many people there are: one with n rows has n floor(G / n) grains."""
-    counts = RowCounts.of(domain[ROWS_OF_PERSON], unit, most)
+    counts = RowCounts.in_model(model, domain, unit, most)
     a_grain = counts.each / np.arange(1, most + 1)
     return float(model.marginal((domain.modelled.index(ROWS_OF_PERSON),)) @ counts.weights(a_grain))
 

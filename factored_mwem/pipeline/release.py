@@ -23,7 +23,7 @@ from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import BookedOptions, Request
-from factored_mwem.tables.backends.source import Source
+from factored_mwem.tables.backends.source import PeopleSource, Source
 from factored_mwem.workload.workload import Workload
 
 log = logging.getLogger("factored_mwem")
@@ -97,10 +97,11 @@ def make(
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     make_ready(policy.engine)
     table: Source  # ---- private from here ...
-    people = None
+    people = whose = None
     if policy.people:
         people = _person_facts(session, request, scope)
-        table, scope = request.people(people.most_rows), scope.using(people.most_rows)
+        table = whose = request.people(people.most_rows)
+        scope = scope.using(people.most_rows)
         plan = Plan.of(scope, scope.domain, people=people) if scope.domain is not None else None
     else:
         table = request.bounded()
@@ -110,6 +111,8 @@ def make(
         session, plan = _learnt(session, table, scope, spent, people)
         if plan.companions:  # of codes that are learnt by now
             session = session.encode(plan.modelled, table)
+    if whose is not None and policy.order_by is None:
+        plan = _agreeing(session, plan, whose)
     session = session.foresee(plan.candidates)
     try:
         fitted, certificate = first_accepted(session, plan, _noted(report), seed)  # ---- ... to here
@@ -149,9 +152,22 @@ def _person_facts(session: Session, request: Request, scope: Scope) -> PersonFac
     from factored_mwem.privacy.people import constant_columns, most_rows
 
     people, declared = request.people(), scope.policy.person_columns
-    most, beyond = most_rows(session, people)
-    constant = constant_columns(session, people, scope.own_columns) if declared is None else declared
-    return PersonFacts(most, constant, beyond)
+    used = most_rows(session, people)
+    if declared is not None:
+        return PersonFacts(used.most, declared, used.beyond, used.people)
+    constant = constant_columns(session, people, scope.own_columns, used.people)
+    return PersonFacts(used.most, constant, used.beyond, used.people)
+
+
+def _agreeing(session: Session, plan: Plan, table: PeopleSource) -> Plan:
+    """The plan with how often two rows of a person agree; as it is, where nobody has two."""
+    from factored_mwem.privacy.people import agreement_in
+
+    people = plan.people
+    if people is None or people.most_rows < 2:
+        return plan
+    shares = agreement_in(session, table, plan.domain, people.constant, people.people)
+    return replace(plan, people=people._replace(agreement=shares))
 
 
 def _learnt(

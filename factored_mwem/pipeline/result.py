@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
@@ -203,7 +202,7 @@ class Release(Contents):
             return Batches(model, self.domain, self.schema, rows, draw, aims)
         from factored_mwem.pipeline.people import PeopleBatches, RowCounts, schema_of
 
-        counts = RowCounts.of(self.domain[ROWS_OF_PERSON], self.unit, people.most_rows)
+        counts = RowCounts.in_model(self.model, self.domain, self.unit, people.most_rows)
         schema = schema_of(self.schema, people)
         facts = {"inner": self.schema, "people": people, "counts": counts, "of_people": self.model}
         if people.order_by is not None:
@@ -211,6 +210,10 @@ class Release(Contents):
 
             order = people.order_by
             return SequenceBatches(model, self.domain, schema, rows, draw, (), order=order, **facts)
+        if people.agreement:
+            from factored_mwem.pipeline.usual import UsualBatches
+
+            return UsualBatches(model, self.domain, schema, rows, draw, aims, **facts)
         return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
 
     def people(self, number: int, seed: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -9,7 +9,7 @@ that every place counts the same: backends/. mechanisms/ says what is asked; led
 releases and attempts.
 
 What reads private rows: the verbs of `backends.source.Source` (bounded, profile, weighed, broken_rows,
-encoded, fingerprint), of `PeopleSource` beside it (people_by_rows, constancy) and
+encoded, fingerprint), of `PeopleSource` beside it (people_by_rows, constancy, pairs_alike) and
 `Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py and
 people.py, profile.py, rest.py, contributions.py, codes/broken.py, inputs/people.py and fingerprint.py, and,
 NOT PRIVATE, for draft.py, owner/evaluation/ (of `evaluate`) and verifier/. Counts are exact sums over rows

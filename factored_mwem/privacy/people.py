@@ -1,30 +1,42 @@
-"""People: how many rows they have, and which columns are the same in all rows of a person.
+"""People: how many rows they have, which columns are the same in all rows of a person, and how often two rows
+of a person agree in the others.
 
-Counted are people, not rows. A person adds at most 1 to each number here, whatever their rows hold and
-however many they are, and nobody else's rows enter into it.
+Counted are people, not rows. A person adds at most 1 (of agreement: the grains of one person) to each number
+here, whatever their rows hold and however many they are, and nobody else's rows enter into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from factored_mwem.accounting.unit import CLASSES, Neighbours, Unit
+from factored_mwem.domain.agreement import groupings_in
+from factored_mwem.domain.domain import Domain
 from factored_mwem.privacy.rows import ExactNumbers, Sealed, SealedQuery
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Session, noise_for
 from factored_mwem.tables.backends.source import PeopleSource
 
-SIZES_SHARE, CONSTANCY_SHARE = Fraction(1, 100), Fraction(1, 50)
-"""Of what is left to spend."""
+SIZES_SHARE, CONSTANCY_SHARE, AGREEMENT_SHARE = Fraction(1, 100), Fraction(1, 50), Fraction(1, 100)
+"""Of what is left to spend; of the last two up to so many times as much, where people are few."""
+MOST_TIMES = 4
+CLOSE = {"constant": 0.04, "agreement": 0.02}
+"""Of the number of people: noise that is worth no more than the least share."""
 CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, *CLASSES)
 """Rows of a person that are used, at most: one of these."""
 FEW = Fraction(1, 200)
 """Of all people: that so few have more rows than are used is borne."""
 CLEAR = 20.0
 """Standard deviations of its noise that a number of people needs for a share of it to be told."""
+CLEAR_ENOUGH = 10.0
+"""The same for how often rows agree, where an error does less harm."""
+SURE = 2.0
+"""Standard deviations that a column may lie below NEARLY: what is the same is lost to noise once in fifteen
+times then, and what is the same for nine people of ten is hardly ever taken for it.
+"""
 NEARLY = 0.98
 """A column is taken to be the same in all rows of a person where it is for at least this share of people: of
 the others it is not by mistakes in the data.
@@ -67,33 +79,120 @@ class PrivateConstancy(Sealed):
         return SealedQuery.each((*self.names, "constant"), (), 1, len(self.names) + 1)
 
 
-def most_rows(session: Session, table: PeopleSource) -> tuple[int, float | None]:
-    """(how many rows of a person are used at most, the noisy share of people who have more): of CAPS the
-    least that no more than FEW of all people, or than noise can tell, exceed. None where it is all that
-    may be, beyond which nobody was counted. Cost: SIZES_SHARE of what is left.
+class PrivateAgreement(Sealed):
+    """How often two of a person's rows agree, summed over people in grains, for `Session.measure`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, table: PeopleSource, session: Session, domain: Domain, constant: Collection[str]) -> Self:
+        """Reads the rows of the columns that are not `constant`, as codes of the domain."""
+        groupings = groupings_in(domain, constant)
+        return cls(
+            ExactNumbers(table.pairs_alike(domain.modelled, groupings, session.spill)), tuple(groupings)
+        )
+
+    def query(self, what: Any, unit: Unit) -> SealedQuery:
+        """All of `what`, how many numbers there are. Each is a sum over people of what follows from that
+        person's rows alone and is from 0 to G grains: 0 of a person with one row, G of who agrees with
+        themselves in all pairs. So one person more moves each by at most G; under replace, where one of 0 to
+        G leaves and another comes, too: L1 norm m G, squared L2 norm m G^2 of m numbers. G is what rows of
+        one person come to anywhere, and no number is a count of rows: that a person has 10,000 of them moves
+        nothing further.
+        """
+        return SealedQuery.each((*self.names, "agreement"), (), unit.grains, what)
+
+
+class RowsUsed(NamedTuple):
+    """Of a person, at most `most`; the noisy share of people who have more, and how many people there are,
+    None where it was not counted.
+    """
+
+    most: int
+    beyond: float | None = None
+    people: float | None = None
+
+
+def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
+    """How many rows of a person are used at most: of CAPS the least that no more than FEW of all people, or
+    than noise can tell, exceed, up to any greater one: where there are many, those just beyond are not lost
+    in the noise of all. Where it is all that may be, nobody was counted beyond. Cost: SIZES_SHARE of what is
+    left.
     """
     most = session.unit.contributions
     caps = [cap for cap in CAPS if cap < most]
     if not caps:
-        return most, None
+        return RowsUsed(most)
     sealed = PrivateSizes.of(table, most, caps)
     taken = session.measure(sealed, None, cost=session.left * SIZES_SHARE, stage="discover")
     people = float(taken.noisy.sum())
     for number, cap in enumerate(caps, start=1):
         beyond = taken.noisy[number:]
-        if beyond.sum() <= max(float(FEW) * people, taken.stddev * len(beyond) ** 0.5):
-            return cap, min(max(float(beyond.sum()) / max(people, 1.0), 0.0), 1.0)
-    return most, None
+        noise = taken.stddev * np.sqrt(np.arange(1, len(beyond) + 1))
+        if (np.cumsum(beyond) <= np.maximum(float(FEW) * people, noise)).all():
+            share = min(max(float(beyond.sum()) / max(people, 1.0), 0.0), 1.0)
+            return RowsUsed(cap, share, people)
+    return RowsUsed(most, people=people)
 
 
-def constant_columns(session: Session, table: PeopleSource, columns: Sequence[str]) -> list[str]:
-    """The columns that are the same in all rows of a person, as far as noise can tell. Cost: CONSTANCY_SHARE
-    of what is left.
+def constant_columns(
+    session: Session, table: PeopleSource, columns: Sequence[str], people: float | None = None
+) -> list[str]:
+    """The columns that are the same in all rows of a person, as far as noise can tell. Of `people`, a noisy
+    number, it follows how much is spent. Cost: CONSTANCY_SHARE of what is left, up to MOST_TIMES as much.
     """
     sealed = PrivateConstancy.of(table, columns)
-    taken = session.measure(sealed, None, cost=session.left * CONSTANCY_SHARE, stage="discover")
-    people = float(taken.noisy[-1])
-    if people < CLEAR * taken.stddev:
+    most = CLOSE["constant"] * people if people is not None else None
+    cost = _cost(session, sealed.query(None, session.unit), CONSTANCY_SHARE, most)
+    taken = session.measure(sealed, None, cost=cost, stage="discover")
+    several = float(taken.noisy[-1])
+    if several < CLEAR * taken.stddev:
         return []
-    least = NEARLY * people - taken.stddev
+    least = NEARLY * several - SURE * taken.stddev
     return [name for name, same in zip(columns, taken.noisy[:-1].tolist(), strict=True) if same >= least]
+
+
+class Agreement(NamedTuple):
+    """How often two rows of a person with several agree, by column and grouping (`groupings_in`), and the
+    standard deviation of its noise; nothing where people are too few to tell.
+    """
+
+    shares: Mapping[str, tuple[float, ...]] = {}
+    stddev: float = 0.0
+
+
+def agreement_in(
+    session: Session,
+    table: PeopleSource,
+    domain: Domain,
+    constant: Collection[str],
+    people: float | None = None,
+) -> Agreement:
+    """How often two rows of a person agree in each column that is not `constant`. Of `people`, a noisy
+    number, it follows how much is spent. Cost: AGREEMENT_SHARE of what is left, up to MOST_TIMES as much.
+    """
+    groupings = groupings_in(domain, constant)
+    if not groupings:
+        return Agreement()
+    numbers = 1 + sum(map(len, groupings.values()))
+    sealed = PrivateAgreement.of(table, session, domain, constant)
+    most = CLOSE["agreement"] * people * session.unit.grains if people is not None else None
+    cost = _cost(session, sealed.query(numbers, session.unit), AGREEMENT_SHARE, most)
+    taken = session.measure(sealed, numbers, cost=cost, stage="discover")
+    several, at = float(taken.noisy[0]), 1
+    if several < CLEAR_ENOUGH * taken.stddev:
+        return Agreement()
+    shares = {}
+    for name, levels in groupings.items():
+        each = np.clip(taken.noisy[at : at + len(levels)] / several, 0.0, 1.0)
+        shares[name], at = tuple(each.tolist()), at + len(levels)
+    return Agreement(shares, taken.stddev / several)
+
+
+def _cost(session: Session, query: SealedQuery, share: Fraction, most: float | None) -> Fraction:
+    """The least multiple of `share` of what is left that buys noise of at most `most`."""
+    cost, sensitivity = session.left * share, query.sensitivity(session.composition)
+    for times in range(1, MOST_TIMES):
+        if most is None or noise_for(cost * times, sensitivity, session.composition).stddev <= most:
+            return cost * times
+    return cost * MOST_TIMES

@@ -27,6 +27,7 @@ from factored_mwem.privacy import discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.other.edges import AllEdges, Edges
 from factored_mwem.tables.backends import opening, source
+from factored_mwem.tables.backends import people as people_backend
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.codes import rest
 from factored_mwem.tables.codes.profile import ColumnProfile
@@ -276,6 +277,16 @@ def rows_for_people(_: Any) -> Any:
     return lambda self, most: np.bincount(self._rows, minlength=most + 1)[1:].astype(np.int64)
 
 
+def pairs_for_people(honest: Any) -> Any:
+    """Of how often rows of a person agree, each pair weighs a person."""
+
+    def counted(person: np.ndarray, codes: Any, groupings: Any, whole: int) -> np.ndarray:
+        most = int(np.bincount(person).max(initial=1))
+        return honest(person, codes, groupings, whole * most * max(most - 1, 1))
+
+    return counted
+
+
 def drawn_by_all(_: Any) -> Any:
     """How many people there are decides which rows of each are used."""
     return lambda ids: np.full(len(ids), len(ids), dtype=np.uint64)
@@ -394,6 +405,8 @@ PLANTS = (
     Plant("a row of a person weighs one person", Unit, "row_weight", whole_rows, verify=Verify(PEOPLE)),
     Plant("all rows of a person are used", people, "_drawn", all_rows_used, verify=Verify(PEOPLE, 100)),
     Plant("rows counted for people", People, "people_by_rows", rows_for_people, verify=Verify(PEOPLE)),
+    Plant("pairs counted for people", people_backend, "agreement_of", pairs_for_people,
+          verify=Verify(PEOPLE)),
     Plant("rows of a person drawn by how many people there are", people, "_hashes", drawn_by_all,
           verify=Verify(PEOPLE, 100)),
     Plant("a row before that is somebody else's", people, "_window", anybodys_row_before,

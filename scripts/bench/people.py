@@ -11,7 +11,10 @@ afterwards as much as its column of how many rows the person has says: what can 
 
 Errors are of rows: of a column of numbers with more than 30 values the Kolmogorov-Smirnov distance, of others
 the total variation of values; the mean over all columns, and the worst. `sizes` is the total variation of how
-many rows a person has, of up to 64. CPU seconds are those of making the rows.
+many rows a person has, of up to 64. `two` is the total variation of the values of a column in two rows of a
+person, each person of several rows weighing one, of numbers with many values by tenths of the real ones, the
+mean over all columns; `agree` the mean distance of how often these are the same. CPU seconds are those of
+making the rows.
 
 With `--order` there are two ways more: `ordered` is `--people --order-by`, and `at random` the real rows of
 all people given to them at random, nothing of which is private. `pairs` is the total variation of successive
@@ -82,6 +85,48 @@ def _below(column: pd.Series, weights: np.ndarray, values: np.ndarray) -> np.nda
 def sizes_apart(real: pd.Series, made: pd.Series) -> float:
     shares = [each.clip(upper=MOST).round().value_counts(normalize=True) for each in (real, made)]
     return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
+
+
+def alike(real: pd.Series, made: pd.Series) -> list[np.ndarray]:
+    """int64[row] of both: codes of the same values, of numbers with many by tenths of the real ones."""
+    values = [real, made]
+    if pd.api.types.is_numeric_dtype(real) and real.nunique() > NUMBERS:
+        cuts = np.unique(real.quantile(np.linspace(0, 1, TENTHS + 1)))[1:-1]
+        numbers = [pd.to_numeric(each, errors="coerce") for each in values]
+        values = [
+            pd.Series(np.searchsorted(cuts, each, side="right")).where(each.notna().to_numpy(), -1)
+            for each in numbers
+        ]
+    known = pd.Index(pd.unique(pd.concat([each.astype(str) for each in values])))
+    return [known.get_indexer(each.astype(str)) for each in values]
+
+
+def two_rows(codes: np.ndarray, person: np.ndarray, size: int) -> np.ndarray:
+    """float64[code, code]: two random rows of a person with several, each person weighing one."""
+    rows = np.bincount(person)
+    held, times = np.unique(person * size + codes, return_counts=True)
+    who, code = np.divmod(held, size)
+    weight = np.where(rows > 1, 1 / np.maximum(rows * (rows - 1.0), 1), 0) / max((rows > 1).sum(), 1)
+    pairs = -np.diag(np.bincount(code, times * weight[who], minlength=size))
+    for some in np.array_split(np.unique(who), max(1, len(rows) * size // 2**24)):
+        own = np.isin(who, some)
+        table = np.zeros((len(some), size))
+        table[np.searchsorted(some, who[own]), code[own]] = times[own]
+        pairs += table.T @ (table * weight[some][:, None])
+    return pairs
+
+
+def together_apart(real: pd.DataFrame, made: pd.DataFrame, by: str) -> Row:
+    """How far apart two rows of a person are."""
+    people = [pd.factorize(each[by])[0].astype(np.int64) for each in (real, made)]
+    apart, agree = [], []
+    for name in real.columns.drop(by):
+        codes = alike(real[name], made[name])
+        size = 1 + max(int(each.max()) for each in codes)
+        pairs = [two_rows(c, who, size) for c, who in zip(codes, people, strict=True)]
+        apart.append(float(np.abs(pairs[0] - pairs[1]).sum() / 2))
+        agree.append(float(abs(np.trace(pairs[0]) - np.trace(pairs[1]))))
+    return {"two": float(np.mean(apart)), "agree": float(np.mean(agree))}
 
 
 def in_order_apart(real: pd.DataFrame, made: pd.DataFrame, by: str, order: str) -> Row:
@@ -160,6 +205,8 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
     weights = made[SIZE].clip(1, MOST).to_numpy(float) if way == "one row" else np.ones(len(made))
     apart = [distance(real[name], made[name], weights) for name in real.columns if name != by]
     row: Row = {"mean": float(np.mean(apart)), "worst": max(apart), "cpu": cpu, "status": "ok"}
+    if by in made:
+        row |= together_apart(real, made, by)
     if options.order is not None and by in made:
         row |= in_order_apart(real, made, by, options.order)
     own = made.groupby(by).size() if by in made else made[SIZE] if way == "one row" else None
@@ -183,7 +230,7 @@ def measured(options: PeopleOptions, folder: Path) -> Iterator[Row]:
 
 COLUMNS = (
     "mean = {mean:.4f~} | to rows = {mean/:.2f} | worst = {worst:.3f} | sizes = {sizes:.4f} | "
-    "pairs = {pairs:.3f} | gaps = {gaps:.3f}"
+    "two = {two:.3f} | agree = {agree:.3f} | pairs = {pairs:.3f} | gaps = {gaps:.3f}"
 )
 people = Benchmark(
     PeopleOptions, measured, "table epsilon way", COLUMNS + " | CPU s = {cpu:.1f}", base="rows"

@@ -26,7 +26,7 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.pipeline.people import MadeUpIds
+from factored_mwem.pipeline.people import MadeUpIds, sloping
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.counts import CandidateTables
@@ -629,17 +629,35 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     table = pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
     policy = Policy.of(privacy_id="who", people=True)
     source = People.of(open_source(table), "who", policy.contributions, policy.unit.row_weight)
-    for offset, most, constant in ((0, 10, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
+    for offset, most, constant in ((0, 12, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
-        rows, beyond = most_rows(session, source)
+        rows, beyond, people = most_rows(session, source)
+        assert offset or people == 4000
         assert rows == most and (beyond is None) == (most == 64)
         assert beyond is None or 0 <= beyond <= 1
-        assert offset or beyond == pytest.approx((np.minimum(rows_of_each, 64) > 10).mean())
+        assert offset or beyond == pytest.approx((np.minimum(rows_of_each, 64) > 12).mean())
         assert constant_columns(session, source, ["a", "b"]) == constant
         charges = [(c.stage, c.target) for c in session.accountant.entries]
         assert charges == [("discover", ("people", "rows")), ("discover", ("a", "b", "constant"))]
         assert [call.scale for call in noise.calls] == [c.scale for c in session.accountant.entries]
+
+
+def test_how_many_rows_people_have_slopes_within_a_class_and_adds_up() -> None:
+    """Of classes of 1, 1, 4 and 4 numbers; against sums by hand."""
+    codes = np.array([0, 1, 2, 2, 2, 2, 3, 3, 3, 3])
+    falling = sloping(codes, np.array([50.0, 40.0, 80.0, 20.0]))
+    assert np.bincount(codes, falling).tolist() == pytest.approx([50, 40, 80, 20])
+    assert falling[2:6].tolist() == pytest.approx([25.625, 21.875, 18.125, 14.375])
+    assert (np.diff(falling) < 0).all() and falling.min() > 0
+    hill = sloping(codes, np.array([10.0, 20.0, 200.0, 0.0]))
+    assert hill[2:6].tolist() == [50.0] * 4 and (hill[6:] == 1).all()  # a code of nobody: any of its numbers
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        people = rng.integers(0, 9, 4).astype(float)
+        each = sloping(codes, people)
+        assert each.min() >= 0
+        assert np.bincount(codes, each)[people > 0] == pytest.approx(people[people > 0])
 
 
 def test_of_a_few_people_nothing_is_said_to_be_constant() -> None:

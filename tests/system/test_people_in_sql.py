@@ -17,9 +17,11 @@ from support.fakes import FakeNoise
 
 from factored_mwem import push_down
 from factored_mwem.accounting.unit import grains_of
+from factored_mwem.domain.agreement import Grouping, groupings_in
 from factored_mwem.errors import InputError
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
+from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.people import people_of
 from factored_mwem.tables.backends.source import IN_MEMORY, PeopleSource, Source
 
@@ -70,10 +72,23 @@ def test_numbers_of_people_are_those_of_plain_python(tmp_path: Path) -> None:
     assert source.constancy(of_people.DOMAIN.names).tolist() == [*same, len(several)]
 
 
+def test_rows_of_a_person_agree_as_often_as_in_memory(tmp_path: Path) -> None:
+    """Where nobody has more rows than are used; in groups of codes, too."""
+    table, domain = of_people.table_of_people(900, most=MOST), of_people.modelled(MOST)
+    groupings = {**groupings_in(domain, ()), "age": (Grouping(3, 1), Grouping(3, 2))}
+    here, there = (
+        people(source).pairs_alike(domain, groupings, IN_MEMORY)
+        for source in (open_source(table), in_duckdb(table, tmp_path))
+    )
+    assert len(here) == 6 and here.min() > 0 and here.tolist() == there.tolist()
+
+
 def test_a_table_without_people_has_none(tmp_path: Path) -> None:
     source = people(in_duckdb(of_people.table_of_people(0), tmp_path))
     assert source.people_by_rows(MOST).tolist() == [0] * MOST
     assert source.constancy(["age", "day"]).tolist() == [0, 0, 0]
+    domain = of_people.modelled(MOST)
+    assert not source.pairs_alike(domain, groupings_in(domain, ()), IN_MEMORY).any()
 
 
 def test_a_person_moves_nothing_of_anybody_else(tmp_path: Path) -> None:

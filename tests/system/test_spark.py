@@ -25,6 +25,7 @@ from support.hostile_table import hostile_domain, hostile_table, hostile_views, 
 
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours, grains_of
+from factored_mwem.domain.agreement import Grouping, groupings_in
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Busy, Changed, FmwemError, InputError, Lost
 from factored_mwem.kernels.counting import MAX_COUNT
@@ -268,6 +269,9 @@ def test_people_weigh_one_as_anywhere(spark: Any, tmp_path: Path) -> None:
     assert source.people_by_rows(most).tolist() == here.people_by_rows(most).tolist()
     names = of_people.DOMAIN.names
     assert source.constancy(names).tolist() == here.constancy(names).tolist()
+    groupings = {**groupings_in(domain, ("word",)), "age": (Grouping(3, 1), Grouping(3, 2))}
+    alike = [each.pairs_alike(domain, groupings, IN_MEMORY).tolist() for each in (source, here)]
+    assert alike[0] == alike[1] and min(alike[0]) > 0
     shuffled = table.take(np.random.default_rng(1).permutation(len(table)))
     first, second = (
         of_people.every_cell(opened(t, parts).encoded(domain, IN_MEMORY), domain.shape)

@@ -92,6 +92,8 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
         beyond=plan.people.beyond,
         order_by=policy.order_by,
         companions=tuple(each.attribute.name for each in plan.companions),
+        agreement=dict(plan.people.agreement.shares),
+        agreement_stddev=plan.people.agreement.stddev,
     )
 
 

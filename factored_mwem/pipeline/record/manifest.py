@@ -5,7 +5,7 @@ check it. It holds only facts safe to publish.
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -126,13 +126,17 @@ class Certificate(Part):
     tried: int = 1
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
 class PeopleFacts(Part):
     """Of a release in which each person weighs one: noise and sensitivities are in grains, `grains` a person.
     `column` names the person in the rows, in values of `type` that are made up. `estimated`: about how many
     people there are. `constant`: columns that are the same in all rows of a person. `beyond`: the noisy share
     of people who have more than `most_rows` rows; None where that was not counted. `order_by`: the column
     that puts rows of a person in order; `companions`: attributes of the model that tell of a person's other
-    rows.
+    rows. `agreement`: the noisy share of pairs of a person's rows that agree, by column: as they are, then in
+    coarser and coarser groups; its noise has a standard deviation of `agreement_stddev`.
     """
 
     column: str
@@ -144,6 +148,8 @@ class PeopleFacts(Part):
     beyond: float | None = Field(default=None, ge=0, le=1)
     order_by: str | None = None
     companions: tuple[str, ...] = ()
+    agreement: dict[str, tuple[Share, ...]] = Field(default_factory=dict)
+    agreement_stddev: Share = 0.0
 
 
 class FoundRule(Part):

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, grains_of
+from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.companions import companions_of
 from factored_mwem.domain.domain import Domain
@@ -293,7 +294,16 @@ def _sound_people(domain: Domain, manifest: Manifest) -> bool:
         and people.column not in domain
         and {*people.constant} <= {*domain.names} - {ROWS_OF_PERSON}
         and _sound_order(domain, people)
+        and _sound_agreement(domain, people)
     )
+
+
+def _sound_agreement(domain: Domain, people: PeopleFacts) -> bool:
+    """Whether it is that of the columns that vary in a person, if it is known."""
+    if not people.agreement:
+        return True
+    numbers = {name: len(each) for name, each in groupings_in(domain, people.constant).items()}
+    return people.order_by is None and numbers == {name: len(own) for name, own in people.agreement.items()}
 
 
 def _sound_order(domain: Domain, people: PeopleFacts) -> bool:

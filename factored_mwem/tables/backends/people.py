@@ -20,6 +20,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.source import Local, PeopleSource, Source, Spill
+from factored_mwem.tables.codes.agreement import Groupings, agreement_of
 from factored_mwem.tables.codes.broken import Hypothesis, count_broken
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.parsing import is_text, plain, read_units
@@ -82,12 +83,12 @@ class People(Local, PeopleSource):
     row of a person with n rows weighs `weight(n)`. Where rows have an order, each knows the one before it.
     """
 
-    __slots__ = ("_person", "_previous", "_rows", "_weights")
+    __slots__ = ("_person", "_previous", "_rows", "_weights", "_whole")
 
     def __init__(self, table: Table, used: RowsOfPeople, weight: Callable[[int], int]) -> None:
         super().__init__(table)
         self._person, self._rows, self._previous = used.person, used.rows, used.previous
-        most = int(self._rows.max(initial=0))
+        most, self._whole = int(self._rows.max(initial=0)), weight(1)
         self._weights = np.array([0, *map(weight, range(1, most + 1))], dtype=np.int64)
 
     @classmethod
@@ -137,6 +138,12 @@ class People(Local, PeopleSource):
         ]
         counts = [int(each.sum()) for each in (*same, several)]
         return np.array(counts if len(begins) else [0] * (len(columns) + 1), dtype=np.int64)
+
+    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+        own = domain.project(list(groupings))
+        codes = encode_table(own, self.table.once(), spill.most, spill.folder).columns if groupings else []
+        person = np.unique(self._person, return_inverse=True)[1]
+        return agreement_of(person, dict(zip(own.names, codes, strict=True)), groupings, self._whole)
 
     def _value_codes(self, name: str) -> np.ndarray:
         """int64[row]: equal where the cells of a column are."""

@@ -18,6 +18,7 @@ from factored_mwem.tables.backends import spark_tasks as tasks
 from factored_mwem.tables.backends.source import PeopleSource, Spill
 from factored_mwem.tables.backends.spark import ORDER, SparkSource
 from factored_mwem.tables.backends.spark_rows import SparkRows, collected, keep
+from factored_mwem.tables.codes.agreement import Groupings
 from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.parsing import is_text
 from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
@@ -44,7 +45,7 @@ class SparkPeople(SparkSource, PeopleSource):
     that are used as long as there is this.
     """
 
-    __slots__ = ()
+    __slots__ = ("_whole",)
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class SparkPeople(SparkSource, PeopleSource):
         weight: Callable[[int], int],
         missing: Sequence[str] = (),
     ) -> None:
-        shown = with_rows_of_people(source, privacy_id)
+        shown, self._whole = with_rows_of_people(source, privacy_id), weight(1)
         nobody = (*NOBODY, *missing) if is_text(source.schema.field(privacy_id).type) else None
         used = _used(source, privacy_id, most, nobody)
         weighed = used.withColumn(WEIGHT, _listed([weight(n) for n in range(1, most + 1)]))
@@ -85,6 +86,17 @@ class SparkPeople(SparkSource, PeopleSource):
         sums = [F.sum(F.when(F.col(name), 1).otherwise(0)).alias(name) for name in names]
         (row,) = collected(people.agg(*sums)).to_pylist()
         return np.array([row[name] or 0 for name in names], dtype=np.int64)
+
+    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+        """See PeopleSource. Spark puts the rows of a person beside each other."""
+        own = domain.project(list(groupings))
+        rows = self.frame.select(*(self.at[name] for name in own.names), PERSON)
+        rows = rows.repartition(PERSON).sortWithinPartitions(PERSON)
+        task = tasks.CountAgreement(own, dict(groupings), self._whole)
+        sums = np.zeros(1 + sum(map(len, groupings.values())), dtype=np.int64)
+        for _, part in tasks.all_parts(collected(rows.mapInArrow(task, tasks.SUMS)).to_batches()):
+            sums += np.frombuffer(part, np.int64)
+        return sums
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """As of any table, in grains."""

@@ -10,6 +10,7 @@ every count.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ibis
@@ -18,9 +19,10 @@ import numpy as np
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.backends.source import PeopleSource
+from factored_mwem.tables.backends.source import PeopleSource, Spill
 from factored_mwem.tables.backends.sql import WAY_OUT, PushedDown, SqlCounts, own_words
 from factored_mwem.tables.backends.sql_codes import hex_of, md5_of
+from factored_mwem.tables.codes.agreement import Groupings
 from factored_mwem.tables.inputs.contributions import NOBODY
 from factored_mwem.tables.inputs.people import with_rows_of_person
 from factored_mwem.tables.inputs.source import open_table
@@ -114,15 +116,38 @@ class PushedPeople(PushedDown, PeopleSource):
             return hex_of(column, self.dialect)
         return column.cast("int32") if column.type().is_boolean() else column
 
+    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+        """See PeopleSource. Each number is a query of its own over the rows that are used."""
+        coded = self._used({f"c{i}": code for i, code in enumerate(self._codes(domain))})
+        several = coded.filter(coded.rows > 1)
+        numbers = [several.group_by("person").aggregate(part=ibis.literal(self._weight(1), "int64"))]
+        for name, levels in groupings.items():
+            for grouping in levels:
+                group = grouping.in_sql(several[f"c{domain.index(name)}"])
+                held = several.group_by(["person", "rows", group.name("g")]).aggregate(t=several.count())
+                alike = held.group_by(["person", "rows"]).aggregate(s=(held.t * (held.t - 1)).sum())
+                pairs = (alike.rows * (alike.rows - 1)).cast("int64")
+                numbers.append(alike.select(part=alike.s.cast("int64") * self._weight(1) // pairs))
+        sums = np.zeros(len(numbers), dtype=np.int64)
+        for place, parts in enumerate(numbers):
+            select = self._in_sql(parts)
+            query = f"SELECT 0 AS cell, CAST(COALESCE(SUM(part), 0) AS BIGINT) AS n FROM ({select}) AS q"
+            sums[place] = own_words("compare a person's rows", partial(self._engine.counted, query))[1][0]
+        return sums
+
     def _counts(self, codes: dict[str, Any], domain: Domain) -> SqlCounts:
         """Of the rows that are used, in grains."""
+        coded = self._used(codes)
+        weights = [(n, self._weight(n)) for n in range(1, self._most + 1)]
+        weight = coded.rows.cases(*weights, else_=0).cast("int64")
+        return SqlCounts(self._engine, self._in_sql(coded.select(*codes, w=weight)), domain, weighted=True)
+
+    def _used(self, codes: dict[str, Any]) -> Any:
+        """The codes of the rows that are used, their person, and how many rows of that are."""
         who = self.table[PERSON]
         coded = self.table.select(**codes, person=who, rows=self.table[ROWS_OF_PERSON])
         coded = coded.mutate(copy=ibis.row_number().over(group_by=["person", *codes]))
         drawn = [coded.person.cast("string"), *(coded[name].cast("string") for name in (*codes, "copy"))]
         coded = coded.mutate(luck=md5_of(ibis.literal(" ").join(drawn), self.dialect))
         coded = coded.mutate(rank=ibis.row_number().over(group_by="person", order_by="luck"))
-        weights = [(n, self._weight(n)) for n in range(1, self._most + 1)]
-        weight = coded.rows.cases(*weights, else_=0).cast("int64")
-        used = coded.filter(coded.rank < self._most).select(*codes, w=weight)
-        return SqlCounts(self._engine, self._in_sql(used), domain, weighted=True)
+        return coded.filter(coded.rank < self._most)

@@ -18,6 +18,7 @@ from factored_mwem.tables.inputs.table import Table, Visible
 if TYPE_CHECKING:
     import numpy as np
 
+    from factored_mwem.tables.codes.agreement import Groupings
     from factored_mwem.tables.codes.broken import Hypothesis
     from factored_mwem.tables.codes.profile import ColumnProfile
     from factored_mwem.tables.codes.rest import Known
@@ -97,6 +98,12 @@ class PeopleSource(Source):
         """int64[columns + 1]: of the people of two rows or more those of whom all have the same cell in a
         column; last, all those. Private; reads rows. Cells are the same where their values are, by the
         column's type; a null is a value, too.
+        """
+
+    @abstractmethod
+    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+        """int64[1 + groupings], in grains, of the rows that are used, as codes of the domain: how many people
+        have several, and how often two of a person's rows agree, see `agreement_of`. Private; reads rows.
         """
 
 

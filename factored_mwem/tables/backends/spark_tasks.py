@@ -20,6 +20,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.tables.backends import counting
 from factored_mwem.tables.backends.datavectors import Axis
+from factored_mwem.tables.codes.agreement import Groupings, agreement_of
 from factored_mwem.tables.codes.broken import Hypothesis, broken
 from factored_mwem.tables.codes.codec import code_dtype, encode
 from factored_mwem.tables.codes.parsing import is_text, plain
@@ -126,6 +127,40 @@ class Encode(SparkTask):
             columns = np.array(marks, dtype=np.uint64).reshape(-1, 3).T.view(np.int64)
             blocks = pa.array([rows[s : s + some].tobytes() for s in starts], pa.binary())
             yield pa.record_batch([blocks, *map(pa.array, columns)], names=["codes", "n", "a", "b"])
+
+
+@dataclass(frozen=True)
+class CountAgreement(SparkTask):
+    """SUMS of rows of the domain's columns, then who they are of, all rows of a person one after the other:
+    part 0, see `agreement_of`.
+    """
+
+    domain: Domain
+    groupings: Groupings
+    whole: int
+
+    def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        sums, waiting = np.zeros(1 + sum(map(len, self.groupings.values())), dtype=np.int64), list[pa.Table]()
+        for batch in sound_batches("the table", lambda: iter(batches)):
+            person = batch.column(len(self.domain))
+            if batch.num_rows:
+                last = batch.num_rows - pc.sum(pc.equal(person, person[-1])).as_py()
+                waiting.append(pa.Table.from_batches([batch.slice(0, last)]))
+                if last:  # who the last rows are of may go on in the next batch
+                    sums += self._counted(waiting)
+                    waiting = []
+                waiting.append(pa.Table.from_batches([batch.slice(last)]))
+        if waiting:
+            sums += self._counted(waiting)
+        yield _sums([(0, sums.tobytes())])
+
+    def _counted(self, tables: Sequence[pa.Table]) -> np.ndarray:
+        rows = pa.concat_tables(tables).combine_chunks()
+        columns = [column.combine_chunks() for column in rows.columns]
+        columns = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
+        codes = {a.name: encode(a, c) for a, c in zip(self.domain, columns, strict=False)}
+        person = columns[-1].dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return agreement_of(person, codes, self.groupings, self.whole)
 
 
 def _buffered(batches: Batches) -> Iterator[list[pa.RecordBatch]]:

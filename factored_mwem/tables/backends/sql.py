@@ -128,16 +128,17 @@ class PushedDown(Source):
         raise InputError(f"{what}; leave out --run-id, or {WAY_OUT}")
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
-        from factored_mwem.tables.backends.sql_codes import code_in_sql
-
         self.check_domain(domain)
-        codes = {
-            f"c{i}": code_in_sql(attribute, self.table[attribute.name], self.dialect).cast("int32")
-            for i, attribute in enumerate(domain)
-        }
+        codes = {f"c{i}": code for i, code in enumerate(self._codes(domain))}
         texts = [attribute.name for attribute in domain if attribute.type == "string"]
         self._check(self.table.select(*domain.names), texts)
         return self._counts(codes, domain)
+
+    def _codes(self, domain: Domain) -> list[Any]:
+        """The code of each attribute, as an expression."""
+        from factored_mwem.tables.backends.sql_codes import code_in_sql
+
+        return [code_in_sql(a, self.table[a.name], self.dialect).cast("int32") for a in domain]
 
     def _check(self, columns: Any, texts: Sequence[str]) -> None:
         """Raises InputError where columns cannot be compared as they are, `texts` byte by byte."""
