@@ -184,8 +184,8 @@ def _typed() -> Iterator[str]:
 def _held(
     session: Asking, lines: Iterator[str], *, people: bool
 ) -> tuple[int, BudgetExceeded | Stopped | None]:
-    """(How many lines were not queries, what ended the session before its input did). What was answered until
-    then stands, and the books hear its cost.
+    """(how many lines were not queries, the error that ended the session before its input did). Earlier
+    answers stand, and their cost is entered in the ledger.
     """
     try:
         return _converse(session, lines, people=people), None

@@ -74,8 +74,8 @@ def run(
     report: Callable[[Progress], None],
     warn: Callable[[str], None] = lambda _: None,
 ) -> Done:
-    """Release `table` and write its files. Whatever can be refused is refused before a row is read. `warn`
-    hears beforehand if it will take long.
+    """Release `table` and write its files. Whatever can be refused is refused before a row is read. `warn` is
+    called beforehand if it will take long.
     """
     files, writing = _files(table, settings), _writing(settings)
     path = domain_path(table, settings.domain)

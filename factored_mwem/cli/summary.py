@@ -185,10 +185,8 @@ def attention(manifest: Manifest, file: str) -> list[str]:
         )
     alone = sorted(part[0] for part in manifest.components if len(part) == 1)
     if alone and len(manifest.attributes) > 1 and _asks_for_pairs(manifest):
-        stand, go = ("stands", "it goes") if len(alone) == 1 else ("stand", "they go")
-        lines.append(
-            f"{piece(some_names(alone))} {stand} alone: nothing was measured of how {go} with others"
-        )
+        stand = "stands" if len(alone) == 1 else "stand"
+        lines.append(f"{piece(some_names(alone))} {stand} alone: no dependence on other columns was kept")
     return lines
 
 

@@ -27,8 +27,9 @@ BESIDE = ".manifest.json"
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-"""What no eye sees, or what turns the direction of writing: names in a manifest may be anybody's. It is spelt
-out as an escape, in what was written already, for such a character stands between double quotes.
+"""Invisible characters, and those that change the direction of writing, because names in a manifest may come
+from anybody. They are replaced by escapes in the finished text, where they always stand between double
+quotes.
 """
 
 

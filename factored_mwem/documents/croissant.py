@@ -123,8 +123,8 @@ def _activity(release: Published) -> dict[str, Any]:
 
 
 def _distribution(release: Published, owner: Owner) -> list[dict[str, Any]]:
-    """The files, with what they hash to; of a folder of parts also all of them as one set, beside the record:
-    what a set is said to be contained in, readers take for an archive.
+    """The files with their sha256; for a folder of parts also the set of all of them. The set is not stated
+    to be contained in anything, because readers would take that for an archive.
     """
     kind = READ_AS.get(release.media_type, release.media_type)
     files: list[dict[str, Any]] = [

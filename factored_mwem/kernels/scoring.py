@@ -47,8 +47,8 @@ class Coarser(NamedTuple):
 
 @entry
 def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarser: Coarser, out: I8) -> None:
-    """L1 distance between private counts and the model, in units of 1 / `grid`, of each base answered and of
-    all that is added up from it, into `out: int64[candidate]`.
+    """Write the L1 distance between private counts and the model, in units of 1 / `grid`, into `out:
+    int64[candidate]`, for each base and for all candidates that are sums of its cells.
 
     The model's cells are rounded to the grid, so a distance is an integer and moves by at most `grid` when
     one record enters or leaves one cell; sums of cells are sums of these integers.

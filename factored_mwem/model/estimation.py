@@ -122,7 +122,9 @@ class Estimate:
 
 
 def tied(views: Iterable[View], levels: Levels) -> list[list[int]]:
-    """All attributes, those together that views hang together by; in the order of their first."""
+    """All attributes in groups: attributes of a view are in the same group. The groups are in the order of
+    their first attributes.
+    """
     group_of = list(range(len(levels.shape)))
     for view in views:
         joined = {group_of[a] for a in levels.attribute[list(view)].tolist()}

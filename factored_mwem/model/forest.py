@@ -47,7 +47,8 @@ class Component:
         theta: np.ndarray,
         zeros: Mapping[View, np.ndarray] | None = None,
     ) -> Component:
-        """In proportion to exp of the sum of `theta: float64[cells of all views]` over a row's cells.
+        """The log-linear component: the weight of a row is in proportion to exp of the sum of `theta:
+        float64[cells of all views]` over its cells.
 
         `zeros`: bool[cells] by view, inside a clique as the measured ones; where it holds, the weight is 0
         and stays it. All weights are 0 where nothing is left.
@@ -62,7 +63,9 @@ class Component:
 
     @classmethod
     def of(cls, tree: CliqueTree, cells: np.ndarray) -> Component:
-        """From all cliques' marginals, one after the other, which must agree on their separators."""
+        """A component from the marginals of all cliques, one after the other, which must agree on their
+        separators.
+        """
         layout = lay_out(tree, [])
         part = cls(tree, Beliefs(cells, np.zeros(layout.edges[:, CELLS].sum())), layout)
         for edge in layout.edges:
@@ -92,8 +95,9 @@ class Component:
         return self.beliefs.cliques[start : start + heads * tails]
 
     def reader(self, variables: Iterable[int]) -> MarginalReader:
-        """For many marginals over these variables; kept, for laying it out takes longer than most readings.
-        It reads these beliefs, which must change no more, until another component of the same tree asks.
+        """The reader of many marginals over these variables; kept, because its layout takes longer than most
+        readings. It reads these beliefs, which must not change any more, until another component of the same
+        tree uses it.
         """
         wanted, known = {int(v) for v in variables}, self._reader
         if known is None or not wanted <= known.readable:

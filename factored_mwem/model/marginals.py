@@ -141,8 +141,8 @@ class MarginalReader:
         return meeting
 
     def _parting(self, views: np.ndarray) -> np.ndarray:
-        """int64[view]: the edge that parts the variables of a view most evenly, of those that part them alike
-        the one of the smallest separator.
+        """int64[view]: the edge that splits the variables of a view most evenly; among equals that with the
+        smallest separator.
         """
         padded = np.append(self._beyond, np.zeros((len(self._beyond), 1), dtype=bool), axis=1)
         lopsided = np.abs(2 * padded[:, views].sum(axis=2) - (views >= 0).sum(axis=1))
@@ -151,8 +151,9 @@ class MarginalReader:
         return (lopsided * len(rank) + rank[:, None]).argmin(axis=0)
 
     def _wide(self, view: View, edge: int) -> np.ndarray:
-        """A marginal without a meeting clique, as can happen from four variables on: the variables on either
-        side of an edge are independent given its separator, so it is a product of two matrices.
+        """A marginal without a meeting clique, which only views of four or more variables can lack. The
+        variables on either side of an edge are independent given its separator, so the marginal is a product
+        of two matrices.
         """
         child, parent, _ = self.tree.edges[edge]
         far = tuple(v for v in view if self._beyond[edge, v])
@@ -167,7 +168,7 @@ class MarginalReader:
     def _kept_conditional(self, clique: int, sender: int, view: View) -> np.ndarray:
         """float64[separator's cells, cells of `view`]: P(view | separator) of variables on the clique's side.
 
-        Kept while they fit: views that part at the same edge have most of them in common.
+        Cached up to MAX_KEPT numbers, because views that are split at the same edge share most of them.
         """
         key = clique, sender, view
         known = self._known.get(key)

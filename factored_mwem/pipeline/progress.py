@@ -17,8 +17,7 @@ __all__ = ["Progress", "is_first_run", "measured", "show_count", "show_progress"
 
 @contextlib.contextmanager
 def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress], None]]:
-    """A bar on stderr or in a notebook, and nothing elsewhere. It yields a callback, the `report` argument of
-    a release.
+    """A bar on stderr or in a notebook, and nothing elsewhere; yields the `report` argument of a release.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release, show_progress

@@ -94,7 +94,7 @@ def test_rare_flags_get_partners(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_columns_that_stay_alone_are_named() -> None:
     made = released(0.01)
     left = [c[0] for c in made.manifest.components if len(c) == 1]
-    notes = [note for note in made.manifest.notes if "no other column" in note]
+    notes = [note for note in made.manifest.notes if "no dependence on other columns" in note]
     assert left and len(notes) == 1 and all(repr(name) in notes[0] for name in left)
 
 

@@ -142,7 +142,7 @@ def plan(
 def planned(
     request: Request, epsilons: Sequence[float] | None, error: float | str | None, number: int
 ) -> Planned:
-    """The same of a request, for a table of about `number` rows, or people where these are counted."""
+    """The same for a request, and a table of about `number` rows, or people if these are counted."""
     known, policy = _Known.of(request, number), request.policy
     prospects = tuple(known.at(epsilon) for epsilon in _compared(policy, epsilons, error))
     result = Planned(

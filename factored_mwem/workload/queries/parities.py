@@ -86,7 +86,9 @@ class Parities:
         return "parity of " + ", ".join(names[p] for p in self.positions(question))
 
     def answers(self, source: Any) -> np.ndarray:
-        """On rows an exclusive or and a population count each, 64 rows a word; on components a product."""
+        """From rows: an exclusive or and a population count for each query, 64 rows a word. From a model: a
+        product over its components.
+        """
         if hasattr(source, "factors"):
             return self._of_product(source)
         if hasattr(source, "column"):
