@@ -29,7 +29,6 @@ from factored_mwem.owner.verifier.hostile import (
     typed_cells,
 )
 from factored_mwem.request.request import Request
-from factored_mwem.tables.backends.source import Local
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.inputs.arrow_input import without_dictionaries
 from factored_mwem.tables.inputs.delimited import cells_of, leaves_open
@@ -327,9 +326,8 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
             form = read_form(InputFile(Path(source)), request.policy.records, request.policy.dialect)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema
-    if not isinstance(request.private, Local):
-        raise InputError("verify changes rows of a table on this machine; give it a file or a data frame")
-    read = request.private.table.batches(schema.names)
+    why = "verify changes rows of a table on this machine; give it a file or a data frame"
+    read = request.private.read_here(why).batches(schema.names)
     batches = (without_dictionaries(batch, schema) for batch in read)
     table = pa.Table.from_batches(list(batches), schema)
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
