@@ -157,13 +157,13 @@ def _learnt(
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
     """
-    from factored_mwem.mechanisms.learn import learn
+    from factored_mwem.mechanisms.learn import Serves, learn
 
     workload, policy = scope.workload, scope.policy
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
         needed |= {policy.order_by} if policy.order_by is not None else set()
-        learnt = learn(session, table, scope.own_columns, policy, needed=needed, known=scope.known)
+        learnt = learn(session, table, scope.own_columns, policy, Serves(needed, scope.known))
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt, people)
     except NothingLearnt:

@@ -35,7 +35,7 @@ from factored_mwem.tables.inputs.delimited import cells_of, leaves_open
 from factored_mwem.tables.inputs.formats import DELIMITED, PARQUET, suffix_of
 from factored_mwem.tables.inputs.input_file import InputFile
 from factored_mwem.tables.inputs.source import Private, is_text_file
-from factored_mwem.tables.inputs.text_form import UTF_8, Form, read_form
+from factored_mwem.tables.inputs.text_form import UTF_8, TextForm, read_form
 from factored_mwem.tables.inputs.uris import is_uri
 
 NAMELESS = (None, "")
@@ -94,10 +94,10 @@ class Lines(Sheet):
 
     header: bytes
     records: list[bytes]
-    form: Form
+    form: TextForm
 
     @classmethod
-    def read(cls, path: Path, form: Form, privacy_id: str | None, folder: Path) -> Lines:
+    def read(cls, path: Path, form: TextForm, privacy_id: str | None, folder: Path) -> Lines:
         data, end = path.read_bytes(), form.line_end
         data = gzip.decompress(data) if form.packed else data
         header, records = data[: form.begins], data[form.begins :].split(end)
@@ -166,7 +166,7 @@ class Lines(Sheet):
         return self.target
 
 
-def _joined(lines_read: Sequence[bytes], form: Form) -> list[bytes]:
+def _joined(lines_read: Sequence[bytes], form: TextForm) -> list[bytes]:
     """Lines put together to records: a record goes on while a quote is open."""
     records, record, is_open = list[bytes](), list[bytes](), False
     for line in lines_read:
