@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from factored_mwem.errors import NotAccepted, NothingLearnt
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.limits import Machine
+from factored_mwem.mechanisms.limits import Machine, slowly
 from factored_mwem.mechanisms.plan import PersonFacts, Plan, Scope
 from factored_mwem.mechanisms.registry import make_ready
 from factored_mwem.mechanisms.rounds import Progress, Report
@@ -67,6 +67,14 @@ def release(
     booking = Booking.of(choices)
     request = Request.of(table, workload, policy, **choices)
     return spending_of(request).made(booking, lambda run: make(request, run, report))
+
+
+def check_request(request: Request) -> str | None:
+    """What to say beforehand if rounds may take minutes. Raises what names, types and numbers rule out; reads
+    no row.
+    """
+    _ = Scope.of(request, Machine.of(request.policy)), request.budget
+    return slowly(request)
 
 
 def spending_of(request: Request) -> Spending:
