@@ -189,45 +189,44 @@ def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
 WHO_SAYS = {
     "profile": (
         "owner.draft privacy.discover privacy.other.projected tables.backends.people "
-        "tables.backends.people_spark tables.backends.source "
-        "tables.backends.spark tables.backends.sql tables.codes.profile"
+        "tables.backends.local tables.backends.people_spark tables.backends.source tables.backends.spark "
+        "tables.backends.sql tables.codes.profile"
     ),
     "weighed": (
-        "privacy.popular privacy.single_values tables.backends.people tables.backends.people_spark "
-        "tables.backends.source tables.backends.spark tables.backends.sql tables.codes.rest"
+        "privacy.popular privacy.single_values tables.backends.local tables.backends.people "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark tables.backends.sql "
+        "tables.codes.rest"
     ),
     "ColumnProfile": (
         "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
-        "privacy.single_values tables.backends.people tables.backends.people_spark tables.backends.source "
-        "tables.backends.spark tables.backends.sql tables.codes.broken tables.codes.profile tables.codes.rest"
+        "privacy.single_values tables.backends.local tables.backends.people tables.backends.people_spark "
+        "tables.backends.source tables.backends.spark tables.backends.spark_frame tables.backends.sql "
+        "tables.codes.broken tables.codes.profile tables.codes.rest"
     ),
     "broken_rows": (
-        "privacy.functions tables.backends.people tables.backends.people_spark tables.backends.source "
-        "tables.backends.spark "
-        "tables.backends.sql"
+        "privacy.functions tables.backends.local tables.backends.people tables.backends.people_spark "
+        "tables.backends.source tables.backends.spark tables.backends.sql"
     ),
-    "count_broken": "owner.relations tables.backends.people tables.backends.source tables.codes.broken",
+    "count_broken": "owner.relations tables.backends.local tables.backends.people tables.codes.broken",
     "recode": "mechanisms.learn privacy.counts privacy.session",
-    "encode_table": "tables.backends.codes tables.backends.people tables.backends.source",
+    "encode_table": "tables.backends.codes tables.backends.local tables.backends.people",
     "encoded": (
-        "owner.evaluation.readings privacy.counts tables.backends.people "
-        "tables.backends.people_spark tables.backends.source "
-        "tables.backends.spark "
-        "tables.backends.sql tables.codes.decode"
+        "owner.evaluation.readings privacy.counts tables.backends.local tables.backends.people "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark tables.backends.sql "
+        "tables.codes.decode"
     ),
     "exact_counts": (
         "pipeline.certificate privacy.rows tables.backends.codes tables.backends.datavectors "
-        "tables.backends.people "
-        "tables.backends.spark_rows tables.backends.sql"
+        "tables.backends.people tables.backends.spark_rows tables.backends.sql_engine"
     ),
     "paid_by": "pipeline.attempts pipeline.release privacy.session",
     "people_by_rows": (
-        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
-        "tables.backends.source"
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
+        "tables.backends.sql"
     ),
     "constancy": (
-        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
-        "tables.backends.source"
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
+        "tables.backends.sql"
     ),
     "pairs_alike": (
         "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
@@ -238,22 +237,26 @@ WHO_SAYS = {
     "bounded": (
         "pipeline.learn_domain pipeline.release request.table sessions.graph.request "
         "sessions.online.asking sessions.sketch.build sessions.statistic.column_statistic "
-        "sessions.statistic.learner sessions.statistic.sample tables.backends.source "
-        "tables.backends.spark tables.backends.sql"
+        "sessions.statistic.learner sessions.statistic.sample tables.backends.local "
+        "tables.backends.source tables.backends.spark tables.backends.sql"
     ),
     "read_edges": "privacy.other.edges tables.inputs.edge_list",
-    "bound_contributions": "tables.backends.source tables.inputs.contributions",
+    "bound_contributions": "tables.backends.local tables.inputs.contributions",
     "OpenDPNoise": "owner.verifier.watch pipeline.spending privacy.noise",
     "public_total": (
-        "answers.bootstrap_fit answers.evidence answers.projections mechanisms.certify "
-        "mechanisms.result privacy.counts privacy.session sessions.statistic.column_statistic"
+        "answers.bootstrap_fit answers.evidence answers.projections mechanisms.certify mechanisms.result "
+        "privacy.counts privacy.session sessions.statistic.column_statistic"
     ),
     "Rows": (
-        "owner.evaluation.binned_errors owner.verifier.sheet privacy.counts privacy.functions "
-        "privacy.distances privacy.other.column privacy.other.cuts privacy.residuals privacy.rows"
+        "owner.evaluation.binned_errors privacy.counts privacy.functions privacy.distances "
+        "privacy.other.column privacy.other.cuts privacy.residuals privacy.rows"
     ),
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
+    "read_here": (
+        "owner.verifier.sheet sessions.graph.request sessions.statistic.sample tables.backends.local "
+        "tables.backends.people tables.backends.source"
+    ),
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}

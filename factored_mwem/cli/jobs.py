@@ -24,14 +24,12 @@ from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.ledger.run import Run
-from factored_mwem.mechanisms.limits import Machine, slowly
-from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.pipeline.progress import Progress
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.publish import Writing, load_manifest, publish
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import Statement
-from factored_mwem.pipeline.release import spending_of
+from factored_mwem.pipeline.release import check_request, spending_of
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_alone
 from factored_mwem.request.request import Request
@@ -83,8 +81,7 @@ def run(
     request = request_of(
         table, settings, rows=settings.rows, sample_seed=settings.sample_seed, spill=settings.spill
     )
-    _check(request)
-    if (warning := slowly(request)) is not None:
+    if (warning := _check(request)) is not None:
         warn(warning)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
     with spending_of(request).booked(settings.booking) as running:
@@ -119,12 +116,14 @@ def request_of(table: TableName, settings: ReleaseSettings, **more: Any) -> Requ
     )
 
 
-def _check(request: Request) -> None:
-    """Raise InputError for a wrong column, workload or budget: that is named before an output that exists."""
+def _check(request: Request) -> str | None:
+    """What to say of a release that takes long. Raises InputError for a wrong column, workload or budget:
+    that is named before an output that exists.
+    """
     for name in request.columns or ():
         request.visible.check_column(name)
     request.workload.check(_names(request))
-    _ = Scope.of(request, Machine.of(request.policy)), request.budget
+    return check_request(request)
 
 
 def _names(request: Request) -> list[str]:

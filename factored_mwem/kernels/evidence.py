@@ -39,6 +39,16 @@ class EvidenceTree(NamedTuple):
     first_child: I8
 
 
+class Weighing(NamedTuple):
+    """Weights of the codes of an attribute: a cell of `clique` (-1: of none) weighs `weights: float64[row,
+    code]` times as much, by `code_of: int64[its cell]`.
+    """
+
+    clique: int
+    code_of: I8
+    weights: F8x2
+
+
 @part
 def _of_group(tree: EvidenceTree, clique: int, group: int, luck: float) -> int:
     """A cell of a clique among those of a cell of its separator, by its share."""
@@ -57,21 +67,12 @@ def _of_group(tree: EvidenceTree, clique: int, group: int, luck: float) -> int:
 
 
 @entry
-def draw_given(
-    tree: EvidenceTree,
-    base: I8x2,
-    soft_clique: int,
-    soft_map: I8,
-    soft: F8x2,
-    luck: F8x2,
-    cells: I8x2,
-) -> int:
+def draw_given(tree: EvidenceTree, base: I8x2, weighing: Weighing, luck: F8x2, cells: I8x2) -> int:
     """Put a cell of each clique, int64[row, clique], into `cells`; -1 in the root if the evidence of the row
     has weight 0. Returns how many such rows there are.
 
-    `base: int64[row, clique]`: the cell of the codes in evidence, with all other codes 0. Where `soft_clique`
-    is no -1, a cell of that clique weighs `soft: float64[row, code]` times as much, by `soft_map: int64[its
-    cell]`. `luck: float64[row, clique]`, in [0, 1).
+    `base: int64[row, clique]`: the cell of the codes in evidence, with all other codes 0. `luck:
+    float64[row, clique]`, in [0, 1).
     """
     many, failed = len(tree.cliques), 0
     work, message = np.zeros(len(tree.free)), np.zeros(len(tree.inverse))
@@ -88,8 +89,8 @@ def draw_given(
             for j in range(q[FREE], q[FREE] + q[COUNT]):
                 c = base[r, k] + tree.free[j]
                 weight = tree.tables[q[TABLE] + c]
-                if k == soft_clique:
-                    weight *= soft[r, soft_map[c]]
+                if k == weighing.clique:
+                    weight *= weighing.weights[r, weighing.code_of[c]]
                 for h in range(tree.first_child[k], tree.first_child[k + 1]):
                     child = tree.cliques[tree.children[h]]
                     s = child[SEPARATOR] + tree.maps[child[DOWN] + c]

@@ -119,17 +119,23 @@ def choose_meeting_cliques(next_clique: I8x2, cells: F8, sizes: I8, views: I8x2,
                 least, out[v] = cost, k
 
 
-@entry
-def joint_marginals(
-    cells: F8, reader: Reader, views: I8x2, meeting_cliques: I8, starts: I8, order: I8, out: F8
-) -> None:
-    """The marginal of each of `views: int64[view, slot]` (padded with -1) that `order` lists, row-major, from
-    `starts[view]` on in `out`, in shares; `cells` are those of all cliques.
-
-    `meeting_cliques: int64[view]` names a clique from which the view's variables lie in different directions
-    (or inside); views without one (-1) are left out. Tables that a view shares with the one before it are not
-    computed again, so `order` should put similar views next to each other.
+class ViewsRead(NamedTuple):
+    """Marginals to be read: `views: int64[view, slot]` (padded with -1), of each a clique from which its
+    variables lie in different directions or inside (-1: none, and it is left out), and where its cells begin.
     """
+
+    views: I8x2
+    meeting_cliques: I8
+    starts: I8
+
+
+@entry
+def joint_marginals(cells: F8, reader: Reader, read: ViewsRead, order: I8, out: F8) -> None:
+    """The marginals that `order` lists, row-major, into `out`, in shares; `cells` are those of all cliques.
+    What a view has in common with the one before it is not worked out again: `order` should bring like to
+    like.
+    """
+    views, starts = read.views, read.starts
     width = views.shape[1]
     most = 1
     for k in range(len(reader.cliques)):
@@ -139,7 +145,7 @@ def joint_marginals(
     begins, scratch = np.zeros(width + 2, dtype=np.int64), np.empty(1024)
     last = np.int64(-1)
     for v in order:
-        k = meeting_cliques[v]
+        k = read.meeting_cliques[v]
         if k < 0:
             continue
         count = _ordered(reader.rows_of[k], views[v], slots)
@@ -149,7 +155,7 @@ def joint_marginals(
             continue
         _mark_all(reader, k, views[v], slots[:count], needed)
         same = _alike(views[v], slots[:count], known, needed, before) if k == last else 0
-        scratch = _joint(cells, reader, k, views[v], slots[:count], needed, begins, same, scratch)
+        scratch = _joint(cells, reader, k, views[v][slots[:count]], (needed, begins, scratch), same)
         _permute(scratch[begins[count] : begins[count + 1]], views[v], slots[:count], reader.sizes, target)
         last, needed, before = k, before, needed
         known[:] = -1
@@ -221,11 +227,12 @@ def _alike(view, slots, known, needed, before):
 
 
 @part
-def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
-    """Compute one marginal, from clique k, with axes in the reverse order of `slots`: it is the last of the
-    tables, which begin at `begins` in `scratch`. The first `same` tables exist already. Returns `scratch`, or
-    a longer copy.
+def _joint(cells, reader, k, variables, tables, same):
+    """One marginal, from clique k, with axes in the reverse order of `variables`: the last of `tables`, which
+    are the axes that each needs, where they begin, and the cells of all. The first `same` of them are there
+    already. Returns the cells, or a longer array of them.
     """
+    needed, begins, scratch = tables
     axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
     steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes
     codes, columns, count = codes_of(axes), 1, len(axes)
@@ -235,8 +242,8 @@ def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
         scratch = _room(scratch, 0, length)
         _reduce(cells, clique, axes, steps_onto(axes, needed[0, :count]), scratch[:length])
         same = 1
-    for j in range(len(slots)):
-        w = view[slots[j]]
+    for j in range(len(variables)):
+        w = variables[j]
         columns *= sizes[w]
         if j + 1 < same:
             continue

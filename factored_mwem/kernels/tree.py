@@ -183,7 +183,7 @@ def descend(
     loss, step, known, fails, done = gaps(beliefs.cliques, tree, targets, gap), pace.step, 0, 0, 0
     settled = False
     while done < pace.iterations and not settled:
-        _propose(move, gap, moves, changes, tree.tables, targets.weights, step)
+        _propose(move, gap, (moves, changes), tree.tables, targets.weights, step)
         _limit(move, tree.tables, most)
         _go(beliefs, tree, theta, move, failed)
         higher = gaps(beliefs.cliques, tree, targets, fresh)
@@ -220,11 +220,11 @@ def _go(beliefs, tree, theta, move, failed):
 
 
 @part
-def _propose(move, gap, moves, changes, tables, weights, step):
-    """Propose a move: to the point where the remembered moves make the loss least, then one step of mirror
-    descent.
+def _propose(move, gap, remembered, tables, weights, step):
+    """Propose a move: to the point where the `remembered` moves, with what they changed, make the loss least,
+    then one step of mirror descent.
     """
-    rest = gap.copy()
+    rest, (moves, changes) = gap.copy(), remembered
     move[:] = 0.0
     _take_out(rest, move, moves, changes)
     for m in range(len(tables)):

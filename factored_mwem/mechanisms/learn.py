@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,23 +70,31 @@ class Learning:
     relations: tuple[Relation, ...] = ()
 
 
+class Serves(NamedTuple):
+    """What a learnt domain is for. `needed`: columns that are not dropped in any case. `known`: attributes of
+    other columns whose values are public, and are measured and kept as they are. `alone`: nothing else is
+    asked for.
+    """
+
+    needed: Collection[str] = ()
+    known: Sequence[Attribute] = ()
+    alone: bool = False
+
+
 def learn(
     session: Session,
     table: Source,
     columns: Sequence[str] | None,
     policy: Policy,
-    *,
-    needed: Collection[str] = (),
-    known: Sequence[Attribute] = (),
-    alone: bool = False,
+    serves: Serves = Serves(),
 ) -> Learning:
-    """Learn a domain, and measure its one-way marginals. `needed`: columns that are not dropped in any case.
-    `known`: attributes of other columns whose values are public, and are measured and kept as they are.
+    """Learn a domain, and measure its one-way marginals.
 
     Cost: up to the policy's domain budget, and the share of the rest that the first measurements get; where a
-    domain is `alone` what is asked for, all. Raises NothingLearnt if noise hides nearly everything: as soon
+    domain alone is asked for, all. Raises NothingLearnt if noise hides nearly everything: as soon
     as what is paid for tells so, and no more is spent then.
     """
+    needed, known, alone = serves
     budget = session.accountant.budget
     share, enough = partial(discovery_share, policy, budget), partial(_check_rows, session, policy)
     found = discover(session, table, columns, share, enough)

@@ -170,33 +170,51 @@ def slowly(request: Request) -> str | None:
     if request.workload.count(len(names)) < FEW_CANDIDATES:
         return None
     known = request.declared
-    domain = (
-        known.project(names) if known is not None else Domain.from_dict(dict.fromkeys(names, LEARNT_CODES))
+    if known is not None:
+        return slow(request.workload, known.project(names), request.policy)
+    warning = slow(request.workload, Domain.from_dict(dict.fromkeys(names, LEARNT_CODES)), request.policy)
+    guess = (
+        f"guessed from {len(names)} columns of {LEARNT_CODES} codes, for a domain is paid for before it is"
     )
-    return slow(request.workload, domain, request.policy)
+    return None if warning is None else f"{warning} ({guess} known)"
 
 
 def slow(workload: Workload, domain: Domain, policy: Policy) -> str | None:
     """What to say beforehand where rounds may take minutes; from public facts alone."""
     if policy.engine != "tree" or policy.time_budget or workload.count(len(domain)) < FEW_CANDIDATES:
         return None
-    longest = _minutes(workload, domain, policy)
+    cells = most_cells(workload, domain, policy.cells)
+    longest = _minutes(cells, domain, policy)
     if longest < SLOW_MINUTES:
         return None
     lower = range(max(workload.orders, default=0) - 1, 0, -1)
-    takes = ((k, _minutes(replace(workload, orders=(k,)), domain, policy)) for k in lower)
-    quick = next((f"--marginals {k} takes few; " for k, minutes in takes if minutes < SLOW_MINUTES), "")
+    fewer = ((k, most_cells(replace(workload, orders=(k,)), domain, policy.cells)) for k in lower)
+    quick = next((k for k, some in fewer if _minutes(some, domain, policy) < SLOW_MINUTES), None)
+    less = "" if quick is None else f"--marginals {quick} takes at most {SLOW_MINUTES:g}; "
+    hours = f" ({longest / 60:.1f} hours)" if longest >= 120 else ""
     return (
-        f"{workload.count(len(domain)):,} candidate marginals: where columns go together, rounds take "
-        f"minutes or hours; {quick}--time-budget SECONDS sets an end"
+        f"{workload.count(len(domain)):,} candidate marginals, {cells:.2g} cells: rounds take up to "
+        f"{longest:,.0f} minutes{hours} of one processor, and far fewer where few columns go together; "
+        f"{less}--time-budget SECONDS sets an end"
     )
 
 
-def _minutes(workload: Workload, domain: Domain, policy: Policy) -> float:
-    """Minutes that the rounds may take: the model's answers to all candidates, anew in each."""
-    candidates = workload.candidates(domain)
-    cells = min(float(np.minimum(candidates.cells, policy.cells).sum()), memory_limit() / 4)
-    return CELL_SECONDS * cells * tree_rounds(policy, len(domain)) / 60
+def most_cells(workload: Workload, domain: Domain, cap: float) -> float:
+    """At least the cells of all candidates, of each `cap` at most. Nothing is listed that only orders ask
+    for: the cells of all marginals of k columns are the k-th elementary symmetric polynomial of the sizes.
+    """
+    if workload.named or workload.asked or not workload.orders:
+        return float(np.minimum(workload.candidates(domain).cells, cap).sum())
+    shape = domain.modelled.shape
+    of_order = np.array([1.0, *(0.0 for _ in range(min(max(workload.orders), len(shape))))])
+    for size in shape:
+        of_order[1:] += size * of_order[:-1]
+    return sum(min(cells, cap * math.comb(len(shape), k)) for k, cells in enumerate(of_order.tolist()) if k)
+
+
+def _minutes(cells: float, domain: Domain, policy: Policy) -> float:
+    """Minutes that the rounds take at most: the model's answers to all candidates, anew in each."""
+    return CELL_SECONDS * min(cells, memory_limit() / 4) * tree_rounds(policy, len(domain)) / 60
 
 
 def _in_time(

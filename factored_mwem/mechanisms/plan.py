@@ -27,7 +27,6 @@ from factored_mwem.mechanisms.limits import (
 )
 from factored_mwem.mechanisms.rules import check_rules
 from factored_mwem.privacy.counts import check_memory
-from factored_mwem.privacy.discover import check_delta
 from factored_mwem.privacy.people import Agreement
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import Policy
@@ -163,6 +162,8 @@ class Scope:
 
     def _check_learnable(self) -> None:
         """What can be refused before a domain is learnt: as if each column had a single code."""
+        from factored_mwem.privacy.discover import check_delta
+
         names = [name for name in self.visible.schema.names if self.columns is None or name in self.columns]
         workload = self.workload
         check_delta(self.request.promise.delta)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from factored_mwem.domain.levels import Levels
-from factored_mwem.kernels.evidence import COUNT, EvidenceTree, draw_given
+from factored_mwem.kernels.evidence import COUNT, EvidenceTree, Weighing, draw_given
 from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.drawing import conditional
 from factored_mwem.model.forest import Component, Forest
 
-NO_MAP, NO_WEIGHTS = np.zeros(0, dtype=np.int64), np.zeros((0, 0))
+NO_MAP = np.zeros(0, dtype=np.int64)
+UNWEIGHED = Weighing(-1, NO_MAP, np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,20 +131,18 @@ class _Tree:
                 if axis.attribute in evidence:
                     base[:, k] += axis.lookup[evidence[axis.attribute]] * axis.stride
         cells, luck = np.empty_like(base), rng.random(base.shape)
-        home, place, weight = -1, NO_MAP, NO_WEIGHTS
+        weighing = UNWEIGHED
         if weights is not None:
             home, axis = self._homes[weights[0]]
-            place, weight = (
-                np.arange(self._cells(home)) // axis.stride % axis.size,
-                np.ascontiguousarray(weights[1]),
-            )
-        if draw_given(tree, base, home, place, weight, luck, cells):
+            code_of = np.arange(self._cells(home)) // axis.stride % axis.size
+            weighing = Weighing(home, code_of, np.ascontiguousarray(weights[1]))
+        if draw_given(tree, base, weighing, luck, cells):
             failed = np.flatnonzero(cells[:, 0] < 0)
             if lost is not None:
                 lost[failed] = True
             free, none = self._pattern(frozenset(), None), np.zeros((len(failed), base.shape[1]), np.int64)
             again = np.empty_like(none)
-            draw_given(free, none, -1, NO_MAP, NO_WEIGHTS, rng.random(none.shape), again)
+            draw_given(free, none, UNWEIGHED, rng.random(none.shape), again)
             cells[failed] = again
         return {a: cells[:, k] // axis.stride % axis.size for a, (k, axis) in self._homes.items()}
 

@@ -12,7 +12,13 @@ import numpy as np
 from factored_mwem.domain.levels import View
 from factored_mwem.kernels.copies import joined
 from factored_mwem.kernels.dense import FLOOR
-from factored_mwem.kernels.joint import Reader, choose_meeting_cliques, fill_conditionals, joint_marginals
+from factored_mwem.kernels.joint import (
+    Reader,
+    ViewsRead,
+    choose_meeting_cliques,
+    fill_conditionals,
+    joint_marginals,
+)
 from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
@@ -100,8 +106,10 @@ class MarginalReader:
         starts = self._starts(views)
         out, meeting = np.zeros(int(starts[-1])), self.meeting_cliques(views)
 
+        read = ViewsRead(views, meeting, starts)
+
         def fill(order: np.ndarray) -> None:
-            joint_marginals(self._cells, self._reader, views, meeting, starts, order, out)
+            joint_marginals(self._cells, self._reader, read, order, out)
 
         order = self._like_to_like(views, meeting)
         if len(out) > MIN_THREADED_CELLS and len(views) > 1:

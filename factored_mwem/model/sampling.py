@@ -98,8 +98,11 @@ class Batches:
         if not self._shares:
             return codes
         proposals = enough(len(codes), self.rows) * len(codes[0]) // self.rows
-        shares = dict(zip(self.aims, self._shares, strict=True))
-        return improved(self.model.levels, codes, shares, proposals, rng, self.domain.zeros, kept)
+        table = np.array(codes, dtype=np.int32)
+        rows = np.float32(table.shape[1])
+        counts = {view: share * rows for view, share in zip(self.aims, self._shares, strict=True)}
+        refine(table, refinement_of(self.model.levels, counts, self.domain.zeros, kept), proposals, rng)
+        return list(table)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return map(self.batch, range(len(self)))
@@ -120,32 +123,20 @@ def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
     ]
 
 
-def improved(
-    levels: Levels,
-    codes: Sequence[np.ndarray],
-    shares: Mapping[View, np.ndarray],
-    proposals: int,
-    rng: np.random.Generator,
-    zeros: Sequence[Zeros] = (),
-    kept: Collection[int] = (),
-) -> Sequence[np.ndarray]:
-    """Codes refined towards `shares`, the model's marginals by views; none moves into `zeros`, and attributes
-    that are `kept` stay.
-    """
-    table = np.array(codes, dtype=np.int32)
-    rows = table.shape[1]
+def refinement_of(
+    levels: Levels, counts: Mapping[View, np.ndarray], zeros: Sequence[Zeros], kept: Collection[int]
+) -> Refinement:
+    """Towards `counts`, in rows, by views; none moves into `zeros`, and attributes that are `kept` stay."""
     level_of = {v: (a, i) for a, chain in enumerate(levels.chains) for i, v in enumerate(chain)}
-    targets = [
-        RefinementTarget(tuple(level_of[v] for v in view), share * np.float32(rows))
-        for view, share in shares.items()
-    ]
-    groups = [[levels.groups[v] for v in chain] for chain in levels.chains]
-    barred = [
-        RefinementTarget(tuple(level_of[v] for v in view), np.where(cells, np.float32(np.inf), np.float32(0)))
+    barred = {
+        view: np.where(cells, np.float32(np.inf), np.float32(0))
         for view, cells in tables_at(zeros, levels).items()
-    ]
-    refine(table, Refinement(groups, targets, barred, kept), proposals, rng)
-    return list(table)
+    }
+    targets, bars = (
+        [RefinementTarget(tuple(level_of[v] for v in view), table) for view, table in tables.items()]
+        for tables in (counts, barred)
+    )
+    return Refinement([[levels.groups[v] for v in chain] for chain in levels.chains], targets, bars, kept)
 
 
 def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = math.inf) -> list[View]:

@@ -14,7 +14,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.learn import Learning
+from factored_mwem.mechanisms.learn import Learning, Serves
 from factored_mwem.mechanisms.learn import learn as learn_within
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
@@ -111,7 +111,9 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
     session = replace(spent.session, spill=scope.spill)
     table = request.bounded()  # ---- private from here ...
     try:
-        learnt: Learning = learn_within(session, table, scope.columns, policy, alone=True)  # ---- ... to here
+        learnt: Learning = learn_within(
+            session, table, scope.columns, policy, Serves(alone=True)
+        )  # ---- ... to here
     except NothingLearnt:
         if run.charged:
             spent.drawn()

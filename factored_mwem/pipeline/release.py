@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from factored_mwem.errors import NotAccepted, NothingLearnt
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.limits import Machine
+from factored_mwem.mechanisms.limits import Machine, slowly
 from factored_mwem.mechanisms.plan import PersonFacts, Plan, Scope
 from factored_mwem.mechanisms.registry import make_ready
 from factored_mwem.mechanisms.rounds import Progress, Report
@@ -70,6 +70,14 @@ def release(
     booking = Booking.of(choices)
     request = Request.of(table, workload, policy, **choices)
     return spending_of(request).made(booking, lambda run: make(request, run, report))
+
+
+def check_request(request: Request) -> str | None:
+    """What to say beforehand if rounds may take minutes. Raises what names, types and numbers rule out; reads
+    no row.
+    """
+    _ = Scope.of(request, Machine.of(request.policy)), request.budget
+    return slowly(request)
 
 
 def spending_of(request: Request) -> Spending:
@@ -177,13 +185,13 @@ def _learnt(
     be learnt, the ledger enters what was spent so far; after a refusal that other limits can avoid the run
     stays open.
     """
-    from factored_mwem.mechanisms.learn import learn
+    from factored_mwem.mechanisms.learn import Serves, learn
 
     workload, policy = scope.workload, scope.policy
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
         needed |= {policy.order_by} if policy.order_by is not None else set()
-        learnt = learn(session, table, scope.own_columns, policy, needed=needed, known=scope.known)
+        learnt = learn(session, table, scope.own_columns, policy, Serves(needed, scope.known))
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt, people)
     except NothingLearnt:

@@ -87,15 +87,11 @@ class Request(PrivateTable):
         """The columns that a release sees; with `people` also how many rows each person has."""
         by = self.policy.privacy_id
         if self.policy.people and by is not None:
-            from factored_mwem.tables.backends.people import with_rows_of_people
-
-            return with_rows_of_people(self.private, by)
+            return self.private.with_rows_of_people(by)
         return PrivateTable._visible(self)
 
     def people(self, most: int | None = None) -> PeopleSource:
         """The rows of people, each of whom weighs one and has up to `most` rows. May read ids."""
-        from factored_mwem.tables.backends.people import people_of
-
         by, policy = self.policy.privacy_id, self.policy
         assert by is not None, "a policy of people names them"
         order = None
@@ -106,7 +102,7 @@ class Request(PrivateTable):
             known = declared is not None and policy.order_by in declared
             order = RowOrder(policy.order_by, declared[policy.order_by] if declared and known else None)
         most = most or policy.contributions
-        return people_of(self.private, by, most, policy.unit.row_weight, self.nobody, order)
+        return self.private.people(by, most, policy.unit.row_weight, self.nobody, order)
 
     @property
     def budget(self) -> Budget:

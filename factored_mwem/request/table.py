@@ -13,7 +13,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.request.promise import Terms
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.source import Source
+from factored_mwem.tables.backends.source import OpenedSource, Source
 from factored_mwem.tables.inputs.text_form import Reading
 
 
@@ -23,7 +23,7 @@ class PrivateTable:
     protects.
     """
 
-    private: Source = field(repr=False)
+    private: OpenedSource = field(repr=False)
     promise: Terms
     declared: Domain | None
     columns: list[str] | None

@@ -26,7 +26,7 @@ from factored_mwem.mechanisms import plan, tree
 from factored_mwem.privacy import discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.other.edges import AllEdges, Edges
-from factored_mwem.tables.backends import opening, source
+from factored_mwem.tables.backends import local, opening
 from factored_mwem.tables.backends import people as people_backend
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.codes import rest
@@ -427,7 +427,7 @@ PLANTS = (
           of_unit(lambda unit: unit.contributions), verify=Verify(SIGNS)),
     Plant("a draw without a charge", Accountant, "charge", uncharged(lambda target: len(target) == 1),
           verify=Verify(ARROW, 10, "no charge of its own")),
-    Plant("noise that is drawn past the ledger", source, "encode_table", past_the_ledger,
+    Plant("noise that is drawn past the ledger", local, "encode_table", past_the_ledger,
           verify=Verify(ARROW, 10, "past the ledger")),
     Plant("noise whose scale depends on the data", OpenDPNoise, "add", of_the_data,
           verify=Verify(ARROW, seen="the sampler")),

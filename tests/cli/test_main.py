@@ -660,16 +660,17 @@ def test_what_takes_minutes_is_said_beforehand(
     names = [f"c{i}" for i in range(24)]
     (here / "wide.csv").write_text(",".join(names) + "\n")
     (here / "wide.domain.json").write_text(json.dumps({name: 3 + i % 8 for i, name in enumerate(names)}))
-    said = "55,454 candidate marginals: where columns go together, rounds take"
+    said = "55,454 candidate marginals, 4.9e+08 cells: rounds take up to"
     assert said in fmwem("check wide.csv --marginals 5").out
-    assert "candidate marginals: where" not in fmwem("check wide.csv --marginals 3").out
+    assert "rounds take" not in fmwem("check wide.csv --marginals 3").out
     done = fmwem("release wide.csv --marginals 5 --rows 10")
-    assert done.code == 143 and said in done.err and "--marginals 3 takes few" in done.err
+    assert done.code == 143 and said in done.err and "--marginals 3 takes at most 2" in done.err
     quiet = fmwem("release wide.csv --marginals 5 --rows 10 --quiet")
     assert quiet.code == 143 and said not in quiet.err
     (here / "raw.csv").write_text(",".join(names) + "\n")
     told = fmwem("check raw.csv --marginals 5").out
-    assert "55,454 sets of columns" in told and "--marginals 3 takes few" in told
+    assert "55,454 sets of columns" in told and "--marginals 3 takes at most 2" in told
+    assert "guessed from 24 columns of 16 codes" in told
 
 
 def test_a_log_hears_of_a_long_run_each_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,8 @@ from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.tables.backends.local import Local
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.source import Local
 from factored_mwem.tables.codes.codec import fit_columns
 from factored_mwem.tables.codes.decode import own_type
 from factored_mwem.tables.codes.kinds import MAX_DECIMALS

@@ -30,7 +30,7 @@ from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.request.request import Request
 from factored_mwem.tables.inputs.source import open_table
-from factored_mwem.tables.inputs.text_form import Form
+from factored_mwem.tables.inputs.text_form import TextForm
 
 HOSTILE = [
     *("male", "male\0x", "male\0", "\0", "\0\0", "", "female", "f\0emale", "é", "é\0", "0", "1"),
@@ -368,7 +368,7 @@ def test_the_manifest_says_what_the_guarantee_rests_on(tmp_path: Path) -> None:
     [("lines", True, "whatever its quotes"), ("multiline", False, "outside quotes: whoever wrote the file")],
 )
 def test_the_reading_that_was_chosen_is_among_them(records: Any, enforced: bool, words: str) -> None:
-    form = Form(("a",), ",", b"\r\n", 3, False, records)
+    form = TextForm(("a",), ",", b"\r\n", 3, False, records)
     found = assumptions_of(Policy.of(records=records), form, learnt=False, ledger=True)
     record = found["records"]
     assert record.enforced is enforced and words in record.statement

@@ -22,7 +22,6 @@ from factored_mwem.errors import InputError
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.people import people_of
 from factored_mwem.tables.backends.source import IN_MEMORY, PeopleSource, Source
 
 MOST = 5
@@ -39,7 +38,7 @@ def in_duckdb(table: pa.Table, folder: Path, name: str = "t") -> Source:
 
 
 def people(source: Source, most: int = MOST, weight: Callable[[int], int] | None = None) -> PeopleSource:
-    return people_of(source, "who", most, weight or (lambda n: UNIT // n), ("NA",))
+    return source.people("who", most, weight or (lambda n: UNIT // n), ("NA",))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 900])
@@ -55,7 +54,7 @@ def test_grains_are_those_of_plain_python(tmp_path: Path, rows: int) -> None:
 
 def test_levels_are_mapped_in_queries_of_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, domain = of_people.table_of_people(400), of_people.modelled(MOST)
-    monkeypatch.setattr("factored_mwem.tables.backends.sql.MAX_FINE_CELLS", 0)
+    monkeypatch.setattr("factored_mwem.tables.backends.sql_engine.MAX_FINE_CELLS", 0)
     data = people(in_duckdb(table, tmp_path)).encoded(domain, IN_MEMORY)
     expected = of_people.grains(table, MOST, UNIT, of_people.drawn_in_sql(table, MOST))
     assert of_people.every_cell(data, domain.shape) == expected

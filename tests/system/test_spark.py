@@ -38,7 +38,6 @@ from factored_mwem.request.request import Request
 from factored_mwem.tables.backends import spark_rows
 from factored_mwem.tables.backends import spark_tasks as tasks
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.people import people_of
 from factored_mwem.tables.backends.source import IN_MEMORY, PeopleSource
 from factored_mwem.tables.backends.spark import SparkSource
 
@@ -260,12 +259,12 @@ def test_people_weigh_one_as_anywhere(spark: Any, tmp_path: Path) -> None:
 
     def opened(some: pa.Table, parts: int) -> PeopleSource:
         source = open_source(of_spark.frame(spark, some, tmp_path, parts))
-        return people_of(source, "who", most, lambda n: unit // n, ("NA",))
+        return source.people("who", most, lambda n: unit // n, ("NA",))
 
     source = opened(small, 3)
     cells = of_people.every_cell(source.encoded(domain, IN_MEMORY), domain.shape)
     assert cells == of_people.grains(small, most, unit, of_people.persons(small))
-    here = people_of(open_source(small), "who", most, lambda n: unit // n, ("NA",))
+    here = open_source(small).people("who", most, lambda n: unit // n, ("NA",))
     assert source.people_by_rows(most).tolist() == here.people_by_rows(most).tolist()
     names = of_people.DOMAIN.names
     assert source.constancy(names).tolist() == here.constancy(names).tolist()

@@ -23,7 +23,6 @@ from factored_mwem.errors import Busy, FmwemError, InputError
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.people import people_of
 from factored_mwem.tables.backends.source import IN_MEMORY, Source
 
 SQL = {"string": "text", "int64": "bigint", "date32[day]": "date", "bool": "boolean"}
@@ -99,7 +98,7 @@ def test_people_are_counted_where_their_rows_are(server: Server) -> None:
         how = "provider = icu, locale = 'und-u-ks-level1', deterministic = false"
         db.execute(f"CREATE COLLATION loose ({how})")
         db.execute("ALTER TABLE sales.people ALTER COLUMN who TYPE text COLLATE loose")
-    source = people_of(push_down(uri), "who", most, lambda n: unit // n, ("NA",))
+    source = push_down(uri).people("who", most, lambda n: unit // n, ("NA",))
     expected = of_people.grains(table, most, unit, of_people.drawn_in_sql(table, most))
     assert of_people.every_cell(source.encoded(domain, IN_MEMORY), domain.shape) == expected
     own = [rows for rows in of_people.persons(table).values() if len(rows) > 1]

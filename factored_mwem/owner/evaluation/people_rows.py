@@ -53,7 +53,7 @@ def read_people(table: Table, column: str, key: np.ndarray | None = None) -> Peo
     return PeopleRows(order, np.flatnonzero(np.diff(person[order], prepend=-1)))
 
 
-class Order(NamedTuple):
+class RowKeys(NamedTuple):
     """What orders the rows of people in both tables: `ranks: float64[row]`, what is missing last; and the
     `numbers: float64[row]` themselves, NaN where there is none, in microseconds of `moments`.
     """
@@ -63,7 +63,7 @@ class Order(NamedTuple):
     moments: bool
 
 
-def order_of(tables: Pair[Table], column: str) -> Order:
+def order_of(tables: Pair[Table], column: str) -> RowKeys:
     """The order by the column's numbers or moments, or by its texts if it has none. Raises InputError if the
     column cannot be compared between the tables.
     """
@@ -71,13 +71,13 @@ def order_of(tables: Pair[Table], column: str) -> Order:
     kind, unit, *values = read_alike(real, synthetic)
     if kind != "text":
         numbers = (values[0].numbers, values[1].numbers)
-        return Order((_last(numbers[0]), _last(numbers[1])), numbers, unit == "moment")
+        return RowKeys((_last(numbers[0]), _last(numbers[1])), numbers, unit == "moment")
     texts = pa.chunked_array([each.texts for each in values]).unique().sort().to_pylist()
     place = {text: float(at) for at, text in enumerate(texts)}
     first, second = (
         np.array([*(place[text] for text in each.texts.to_pylist()), np.inf])[each.index] for each in values
     )
-    return Order((first, second), None, False)
+    return RowKeys((first, second), None, False)
 
 
 def _last(numbers: np.ndarray) -> np.ndarray:

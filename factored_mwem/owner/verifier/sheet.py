@@ -29,14 +29,13 @@ from factored_mwem.owner.verifier.hostile import (
     typed_cells,
 )
 from factored_mwem.request.request import Request
-from factored_mwem.tables.backends.source import Local
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.inputs.arrow_input import without_dictionaries
 from factored_mwem.tables.inputs.delimited import cells_of, leaves_open
 from factored_mwem.tables.inputs.formats import DELIMITED, PARQUET, suffix_of
 from factored_mwem.tables.inputs.input_file import InputFile
 from factored_mwem.tables.inputs.source import Private, is_text_file
-from factored_mwem.tables.inputs.text_form import UTF_8, Form, read_form
+from factored_mwem.tables.inputs.text_form import UTF_8, TextForm, read_form
 from factored_mwem.tables.inputs.uris import is_uri
 
 NAMELESS = (None, "")
@@ -95,10 +94,10 @@ class Lines(Sheet):
 
     header: bytes
     records: list[bytes]
-    form: Form
+    form: TextForm
 
     @classmethod
-    def read(cls, path: Path, form: Form, privacy_id: str | None, folder: Path) -> Lines:
+    def read(cls, path: Path, form: TextForm, privacy_id: str | None, folder: Path) -> Lines:
         data, end = path.read_bytes(), form.line_end
         data = gzip.decompress(data) if form.packed else data
         header, records = data[: form.begins], data[form.begins :].split(end)
@@ -167,7 +166,7 @@ class Lines(Sheet):
         return self.target
 
 
-def _joined(lines_read: Sequence[bytes], form: Form) -> list[bytes]:
+def _joined(lines_read: Sequence[bytes], form: TextForm) -> list[bytes]:
     """Lines put together to records: a record goes on while a quote is open."""
     records, record, is_open = list[bytes](), list[bytes](), False
     for line in lines_read:
@@ -327,9 +326,8 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
             form = read_form(InputFile(Path(source)), request.policy.records, request.policy.dialect)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema
-    if not isinstance(request.private, Local):
-        raise InputError("verify changes rows of a table on this machine; give it a file or a data frame")
-    read = request.private.table.batches(schema.names)
+    why = "verify changes rows of a table on this machine; give it a file or a data frame"
+    read = request.private.read_here(why).batches(schema.names)
     batches = (without_dictionaries(batch, schema) for batch in read)
     table = pa.Table.from_batches(list(batches), schema)
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.request.promise import Terms
-from factored_mwem.tables.inputs.text_form import Form
+from factored_mwem.tables.inputs.text_form import TextForm
 
 CLUSTERS = ("Spark",)
 """The possible values of `Source.cluster`."""
@@ -26,7 +26,7 @@ class Assumption(BaseModel):
 
 def assumptions_of(
     policy: Terms,
-    form: Form | None,
+    form: TextForm | None,
     *,
     learnt: bool,
     ledger: bool,
@@ -84,11 +84,11 @@ def possible(
     policy: Terms, *, learnt: bool, ledger: bool, rules: bool = False
 ) -> list[dict[str, Assumption]]:
     """What a release may rest on, of a table of any form: typed or text, of one column, or of a cluster."""
-    forms: list[Form | None] = [None]
+    forms: list[TextForm | None] = [None]
     for (end, header), names in itertools.product(
         ((b"\n", True), (b"\r\n", True), (b"\n", False)), (("a",), ("a", "b"))
     ):
-        forms.append(Form(names, ",", end, begins=0, packed="", records=policy.records, header=header))
+        forms.append(TextForm(names, ",", end, begins=0, packed="", records=policy.records, header=header))
     here = [assumptions_of(policy, form, learnt=learnt, ledger=ledger, rules=rules) for form in forms]
     there = (
         assumptions_of(policy, None, learnt=learnt, ledger=ledger, rules=rules, cluster=name)
@@ -97,7 +97,7 @@ def possible(
     return [*here, *there]
 
 
-def _records(form: Form | None) -> Assumption:
+def _records(form: TextForm | None) -> Assumption:
     if form is None:
         return _made_sure("a record is a row of the table")
     line = "a line feed" if form.line_end == b"\n" else "a carriage return and a line feed"
@@ -146,7 +146,7 @@ def _rows(unit: Unit) -> Assumption | None:
     return _trust(public) if unit.total_is_public else None
 
 
-def _readable(form: Form | None) -> str:
+def _readable(form: TextForm | None) -> str:
     if form is None:
         return (
             "that the table can be read is public: its file is whole, or its library made columns of one "

@@ -19,7 +19,7 @@ from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.graph.linear_program import check_program, needed
 from factored_mwem.sessions.graph.spectral import WHOLE
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.source import Local, Source
+from factored_mwem.tables.backends.source import OpenedSource
 from factored_mwem.tables.inputs.edge_list import end_columns
 from factored_mwem.tables.inputs.source import is_text_file
 from factored_mwem.tables.inputs.text_form import Reading
@@ -27,6 +27,7 @@ from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 
 Method = Literal["lp", "spectral", "noise"]
 SPECTRAL: Method = "spectral"
+ELSEWHERE = "edges are read on this machine; give a file or a data frame"
 CONVENTION = (
     "an edge is an unordered pair of different vertices, there or not; a cut (S, T) counts an edge once that "
     "has an end in S and the other in T, also where both ends are in both; it counts once however many "
@@ -117,9 +118,7 @@ class GraphRequest(PrivateTable):
         """The edges, sealed as soon as they are read; of each person the first ones, as many as the promise
         allows.
         """
-        source = self.bounded()
-        assert isinstance(source, Local)  # as opened
-        return PrivateEdges.read(source.table, self.vertices, self.ends)
+        return PrivateEdges.read(self.bounded().read_here(ELSEWHERE), self.vertices, self.ends)
 
     def assumptions(self, spent: Spent) -> dict[str, Assumption]:
         """The assumptions of the promise: those about tables that hold for a graph, and its own."""
@@ -136,7 +135,7 @@ class GraphRequest(PrivateTable):
         return own | {name: known[name] for name in SHARED if name in known}
 
 
-def open_edges(edges: Any, policy: Terms) -> Source:
+def open_edges(edges: Any, policy: Terms) -> OpenedSource:
     """The edges as a table: a file or any data frame with a column for each end, a networkx graph, whose
     nodes go by their `str`, or an integer array of two columns. Raises InputError if it is none.
 
@@ -153,6 +152,5 @@ def open_edges(edges: Any, policy: Terms) -> Source:
     text = is_text_file(edges) or str(edges) == STANDARD_INPUT
     records = policy.records if text else "checked"
     source = open_source(edges, Reading(records, policy.dialect), privacy_id=policy.privacy_id)
-    if not isinstance(source, Local):
-        raise InputError(f"edges={shown(edges)}: edges are read on this machine; give a file or a data frame")
+    source.read_here(f"edges={shown(edges)}: {ELSEWHERE}")
     return source

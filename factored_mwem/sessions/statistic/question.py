@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from factored_mwem.accounting.admissible import Shape
 from factored_mwem.errors import InputError, shown
@@ -18,6 +18,15 @@ RANKED = ("median", "quantile", "min", "max")
 """Statistics that are a value of the table, and can be measured by smooth sensitivity."""
 MOST_ROWS = 2**30
 """Most rows, as for sums (privacy/other/column.py); ranks are 64-bit integers."""
+
+
+class QuestionOptions(TypedDict, total=False):
+    """See Question; anybody's."""
+
+    at: Any
+    noise: Any
+    rows: Any
+    complete: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +45,10 @@ class Question:
 
     @classmethod
     def of(
-        cls, column: Any, what: Any, grid: Grid, delta: float, *,
-        at: Any = None, noise: Any = None, rows: Any = None, complete: Any = False,
-    ) -> Question:  # fmt: skip
+        cls, column: Any, what: Any, grid: Grid, delta: float, **more: Unpack[QuestionOptions]
+    ) -> Question:
         """Raises InputError if the arguments do not fit together; by default `noise` follows from delta."""
+        at, noise, rows = more.get("at"), more.get("noise"), more.get("rows")
         if what not in KINDS:
             raise InputError(f"what={shown(what)}: must be one of {', '.join(KINDS)}")
         if what == "median" and at is None:
@@ -56,7 +65,7 @@ class Question:
         shape = _noise(what, noise, delta)
         if shape == EXPONENTIAL and rows is not None:
             raise InputError("rows (--rows) is for noise=cauchy or laplace; leave it out")
-        return cls(column, what, grid, at, shape, rows, bool(complete))
+        return cls(column, what, grid, at, shape, rows, bool(more.get("complete")))
 
     @property
     def needs_rows(self) -> bool:

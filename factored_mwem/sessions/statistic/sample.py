@@ -21,7 +21,6 @@ from factored_mwem.privacy.other.smooth import constants, measure_smooth
 from factored_mwem.request.promise import BookedTerms, Terms
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.statistic.grid import Grid, check_numbers
-from factored_mwem.tables.backends.source import Local
 
 ALONE = Assumption(
     statement="the function's result for a block follows from that block alone: it keeps nothing from one "
@@ -87,10 +86,9 @@ def sample_and_aggregate(
     grids = {name: Grid.of(*ends) for name, ends in bounds.items()}
     domain = {"fields": [grid.field(name, required=False) for name, grid in grids.items()]}
     request = PrivateTable.open(table, terms, domain=domain, columns=list(grids))
-    if not isinstance(request.private, Local):
-        raise InputError(
-            "a function is run on rows of this machine; read the table from a file or a data frame"
-        )
+    request.private.read_here(
+        "a function is run on rows of this machine; read the table from a file or a data frame"
+    )
     for name in grids:
         check_numbers(request, name)
     if how.noise is not None:  # refuses an epsilon that is too small now

@@ -8,7 +8,8 @@ from typing import Any
 
 from factored_mwem.domain.dialect import PLAIN
 from factored_mwem.domain.domain import Domain
-from factored_mwem.tables.backends.source import Local, Source
+from factored_mwem.tables.backends.local import Local
+from factored_mwem.tables.backends.source import OpenedSource
 from factored_mwem.tables.inputs.source import open_table
 from factored_mwem.tables.inputs.text_form import Reading
 from factored_mwem.tables.inputs.uris import SPARK
@@ -20,14 +21,14 @@ def open_source(
     domain: Domain | None = None,
     privacy_id: str | None = None,
     folder: Path | None = None,
-) -> Source:
+) -> OpenedSource:
     """A path, a URI, a data frame or anything else that holds a table. InputError where it is none. Reads
     no row, as far as its kind allows.
 
     `reading`: how a text file is read, its columns by their types in `domain`, but for `privacy_id`;
     `folder`: where a stream leaves what it must.
     """
-    if isinstance(source, Source):
+    if isinstance(source, OpenedSource):
         return source
     if _is_on_spark(source):
         from factored_mwem.tables.backends.spark import open_frame

@@ -16,77 +16,32 @@ from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.companions import END, FIRST, GAP, PREVIOUS, START
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
-from factored_mwem.tables.backends.source import Local, PeopleSource, Source, Spill
+from factored_mwem.tables.backends.source import PeopleSource, Source, Spill
 from factored_mwem.tables.codes.agreement import Groupings, agreement_of
 from factored_mwem.tables.codes.broken import Hypothesis, count_broken
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.parsing import is_text, plain, read_units
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
-from factored_mwem.tables.inputs.people import (
-    RowOrder,
-    RowsOfPeople,
-    rows_of_people,
-    with_rows_of_person,
-)
+from factored_mwem.tables.inputs.people import RowOrder, RowsOfPeople, rows_of_people
 from factored_mwem.tables.inputs.table import Private, Table
 
 
-def with_rows_of_people(source: Source, privacy_id: str) -> Source:
-    """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
-    where people cannot be counted.
-    """
-    if isinstance(source, Local):
-        return Local(with_rows_of_person(source.table, privacy_id))
-    if source.cluster is not None:
-        from factored_mwem.tables.backends import people_spark, spark
-
-        assert isinstance(source, spark.SparkSource)
-        return people_spark.with_rows_of_people(source, privacy_id)
-    from factored_mwem.tables.backends import people_sql, sql
-
-    assert isinstance(source, sql.PushedDown)
-    return people_sql.with_rows_of_people(source, privacy_id)
-
-
-def people_of(
-    source: Source,
-    privacy_id: str,
-    most: int,
-    weight: Callable[[int], int],
-    missing: Sequence[str] = (),
-    order: RowOrder | None = None,
-) -> PeopleSource:
-    """With at most `most` rows of each person; without the rows that name nobody (null, empty or one of
-    `missing`). May read ids. Raises InputError where people cannot be counted, or put in order.
-    """
-    if isinstance(source, Local):
-        return People.of(source, privacy_id, most, weight, missing, order)
-    if order is not None:
-        raise InputError("--order-by needs rows that this program reads, not those of a database or cluster")
-    if source.cluster is not None:
-        from factored_mwem.tables.backends import people_spark, spark
-
-        assert isinstance(source, spark.SparkSource)
-        return people_spark.SparkPeople(source, privacy_id, most, weight, missing)
-    from factored_mwem.tables.backends import people_sql, sql
-
-    assert isinstance(source, sql.PushedDown)
-    return people_sql.PushedPeople(source, privacy_id, most, weight, missing)
-
-
-class People(Local, PeopleSource):
+class People(PeopleSource):
     """A table without its ids, at most so many rows of each person, beside how many rows that person has; a
     row of a person with n rows weighs `weight(n)`. Where rows have an order, each knows the one before it.
     """
 
-    __slots__ = ("_person", "_previous", "_rows", "_weights", "_whole")
+    __slots__ = (
+        *("folder_columns", "form", "schema", "table", "text", "zone"),
+        *("_person", "_previous", "_rows", "_weights", "_whole"),
+    )
 
     def __init__(self, table: Table, used: RowsOfPeople, weight: Callable[[int], int]) -> None:
-        super().__init__(table)
+        self.table, self.schema, self.text = table, table.schema, table.text
+        self.form, self.folder_columns, self.zone = table.form, table.folder_columns, table.zone
         self._person, self._rows, self._previous = used.person, used.rows, used.previous
         most, self._whole = int(self._rows.max(initial=0)), weight(1)
         self._weights = np.array([0, *map(weight, range(1, most + 1))], dtype=np.int64)
@@ -101,9 +56,9 @@ class People(Local, PeopleSource):
         missing: Sequence[str] = (),
         order: RowOrder | None = None,
     ) -> Self:
-        """See `people_of`, of a table that is read here."""
-        assert isinstance(source, Local)
-        return cls(*rows_of_people(source.table, privacy_id, most, missing, order), weight)
+        """See OpenedSource.people."""
+        table = source.read_here("rows of people are counted here where this program reads them")
+        return cls(*rows_of_people(table, privacy_id, most, missing, order), weight)
 
     def people_by_rows(self, most: int) -> np.ndarray:
         _, first = np.unique(self._person, return_index=True)

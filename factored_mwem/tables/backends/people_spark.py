@@ -7,59 +7,37 @@ row's own cells and, of rows that are the same, a number from 1 on; so it looks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.backends import spark_tasks as tasks
 from factored_mwem.tables.backends.source import PeopleSource, Spill
-from factored_mwem.tables.backends.spark import ORDER, SparkSource
+from factored_mwem.tables.backends.spark_frame import ORDER, ROWS, OnSpark
 from factored_mwem.tables.backends.spark_rows import SparkRows, collected, keep
 from factored_mwem.tables.codes.agreement import Groupings
 from factored_mwem.tables.codes.broken import Hypothesis
-from factored_mwem.tables.codes.parsing import is_text
 from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
 from factored_mwem.tables.codes.rest import Known
-from factored_mwem.tables.inputs.contributions import NOBODY
-from factored_mwem.tables.inputs.people import with_rows_of_person
 from factored_mwem.tables.inputs.source import open_table
 
-PERSON, ROWS, WEIGHT = "person", "rows", "weight"
-"""Columns beside those of the table, which are called c0, c1, ..."""
+PERSON, WEIGHT = "person", "weight"
+"""Columns beside ROWS and those of the table, which are called c0, c1, ..."""
 
 
-def with_rows_of_people(source: SparkSource, privacy_id: str) -> SparkSource:
-    """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
-    where people cannot be counted.
-    """
-    schema = with_rows_of_person(open_table(source.schema.empty_table()), privacy_id).schema
-    return SparkSource(source.frame, schema, {**source.at, ROWS_OF_PERSON: ROWS})
-
-
-class SparkPeople(SparkSource, PeopleSource):
-    """At most `most` rows of each person, beside how many that are; a row of a person with n of them weighs
-    `weight(n)`. Rows that name nobody (null, empty or one of `missing`) are left out. Spark keeps the rows
-    that are used as long as there is this.
-    """
+class SparkPeople(OnSpark, PeopleSource):
+    """See OpenedSource.people. Spark keeps the rows that are used as long as there is this."""
 
     __slots__ = ("_whole",)
 
-    def __init__(
-        self,
-        source: SparkSource,
-        privacy_id: str,
-        most: int,
-        weight: Callable[[int], int],
-        missing: Sequence[str] = (),
-    ) -> None:
-        shown, self._whole = with_rows_of_people(source, privacy_id), weight(1)
-        nobody = (*NOBODY, *missing) if is_text(source.schema.field(privacy_id).type) else None
-        used = _used(source, privacy_id, most, nobody)
-        weighed = used.withColumn(WEIGHT, _listed([weight(n) for n in range(1, most + 1)]))
-        super().__init__(keep(self, weighed), shown.schema, shown.at)
+    def __init__(self, used: Any, shown: OnSpark, weights: Sequence[int]) -> None:
+        """`used`: of `rows_used`; `shown`: their names and types; `weights`: of a row of a person with 1, 2,
+        ... rows.
+        """
+        super().__init__(keep(self, used.withColumn(WEIGHT, _listed(weights))), shown.schema, shown.at)
+        self._whole = weights[0]
 
     def people_by_rows(self, most: int) -> np.ndarray:
         """See PeopleSource. Of a person with n rows that are used, there are n."""
@@ -126,7 +104,7 @@ class SparkPeople(SparkSource, PeopleSource):
         return self.frame.select(*(self.at[name] for name in columns), WEIGHT, *self._marked(columns))
 
 
-def _used(source: SparkSource, privacy_id: str, most: int, nobody: Sequence[str] | None) -> Any:
+def rows_used(source: OnSpark, privacy_id: str, most: int, nobody: Sequence[str] | None) -> Any:
     """The rows that are used, with their person and how many rows of that are; `nobody`: of text, what names
     none.
     """

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from factored_mwem.domain.domain import Domain
-from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.errors import InputError
 from factored_mwem.tables.backends.datavectors import Datavectors
 from factored_mwem.tables.inputs.table import Table, Visible
 
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from factored_mwem.tables.codes.broken import Hypothesis
     from factored_mwem.tables.codes.profile import ColumnProfile
     from factored_mwem.tables.codes.rest import Known
+    from factored_mwem.tables.inputs.people import RowOrder
 
 
 class Spill(NamedTuple):
@@ -48,16 +47,11 @@ class Source(Visible):
         learnt of them: by names and types alone.
         """
 
-    @abstractmethod
-    def without(self, privacy_id: str) -> Source:
-        """The table as if it had no such column; raises InputError if it does not name people exactly."""
-
-    @abstractmethod
-    def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Source:
-        """The table without column `privacy_id` and with at most `most` rows of each person, chosen by a rule
-        that looks at that person's rows alone; without the rows that name nobody (null, empty or one of
-        `missing`). May read rows.
+    def read_here(self, why: str) -> Table:
+        """The table of which this process reads the rows; `why` is what an InputError says where it does not.
+        Reads none.
         """
+        raise InputError(why)
 
     @abstractmethod
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
@@ -77,9 +71,52 @@ class Source(Visible):
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
         """The rows of the domain's columns as codes. May read rows, or do so later, in every pass."""
 
+
+class OpenedSource(Source):
+    """A private table as it was opened, with whatever column names people."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def without(self, privacy_id: str) -> Source:
+        """The table as if it had no such column; raises InputError if it does not name people exactly."""
+
+    @abstractmethod
+    def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Source:
+        """The table without column `privacy_id` and with at most `most` rows of each person, chosen by a rule
+        that looks at that person's rows alone; without the rows that name nobody (null, empty or one of
+        `missing`). May read rows.
+        """
+
+    @abstractmethod
+    def with_rows_of_people(self, privacy_id: str) -> Source:
+        """The table's names and types without column `privacy_id` and with ROWS_OF_PERSON. Raises InputError
+        where people cannot be counted.
+        """
+
+    @abstractmethod
+    def people(
+        self,
+        privacy_id: str,
+        most: int,
+        weight: Callable[[int], int],
+        missing: Sequence[str] = (),
+        order: RowOrder | None = None,
+    ) -> PeopleSource:
+        """With at most `most` rows of each person, of whom a row of a person with n weighs `weight(n)`;
+        without the rows that name nobody (null, empty or one of `missing`). May read ids. Raises InputError
+        where people cannot be counted, or their rows not put in order.
+        """
+
     @abstractmethod
     def fingerprint(self, key: bytes) -> bytes:
         """A keyed code of all rows, for the private ledger alone. Reads rows."""
+
+
+def refuse_order(order: RowOrder | None) -> None:
+    """Raises InputError where rows that are not read here should be in order."""
+    if order is not None:
+        raise InputError("--order-by needs rows that this program reads, not those of a database or cluster")
 
 
 class PeopleSource(Source):
@@ -105,46 +142,3 @@ class PeopleSource(Source):
         """int64[1 + groupings], in grains, of the rows that are used, as codes of the domain: how many people
         have several, and how often two of a person's rows agree, see `agreement_of`. Private; reads rows.
         """
-
-
-class Local(Source):
-    """A table whose rows this process reads, batch by batch."""
-
-    __slots__ = ("folder_columns", "form", "schema", "table", "text", "zone")
-
-    def __init__(self, table: Table) -> None:
-        self.table, self.schema, self.text = table, table.schema, table.text
-        self.form, self.folder_columns, self.zone = table.form, table.folder_columns, table.zone
-
-    def without(self, privacy_id: str) -> Local:
-        from factored_mwem.tables.inputs.contributions import without
-
-        return Local(without(self.table, privacy_id))
-
-    def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Local:
-        from factored_mwem.tables.inputs.contributions import bound_contributions
-
-        return Local(bound_contributions(self.table, privacy_id, most, missing))
-
-    def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
-        from factored_mwem.tables.codes.profile import profile
-
-        return profile(self.table, columns)
-
-    def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
-        from factored_mwem.tables.codes.rest import weighed
-
-        return weighed(self.table, known)
-
-    def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:
-        from factored_mwem.tables.codes.broken import count_broken
-
-        return count_broken(self.table, known, hypotheses)
-
-    def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
-        return encode_table(domain, self.table.once(), spill.most, spill.folder)
-
-    def fingerprint(self, key: bytes) -> bytes:
-        from factored_mwem.tables.inputs.fingerprint import fingerprint
-
-        return fingerprint(self.table, key)

@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import hmac
 import os
-import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.tables.backends import spark_tasks as tasks
-from factored_mwem.tables.backends.source import Source, Spill
-from factored_mwem.tables.backends.spark_rows import SparkRows, changed, collected, keep, kept_no_more
+from factored_mwem.tables.backends.source import OpenedSource, Spill, refuse_order
+from factored_mwem.tables.backends.spark_frame import ORDER, ROWS, OnSpark, Seen
+from factored_mwem.tables.backends.spark_rows import SparkRows, collected, keep, kept_no_more
 from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.parsing import is_text
 from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
@@ -30,11 +31,10 @@ from factored_mwem.tables.inputs.source import open_table
 from factored_mwem.tables.inputs.text_form import Records
 from factored_mwem.tables.inputs.uris import SPARK
 
-ORDER = "factored-mwem: which rows of a person stay"
-"""Goes into the hash by which a person's rows are ordered. Anybody may know it: whatever the order, it looks
-at that person's rows alone; the hash is there so that no value is favoured. It never changes, so that the
-same rows stay when a run is taken up again.
-"""
+if TYPE_CHECKING:
+    from factored_mwem.tables.backends.people_spark import SparkPeople
+    from factored_mwem.tables.inputs.people import RowOrder
+
 INSTALL = "pip install 'factored-mwem[spark]', and Java 17 or later"
 BYTEWISE = "string collate UTF8_BINARY"
 """Text as it is: under other collations, unequal texts may be equal."""
@@ -151,27 +151,14 @@ class Bound(NamedTuple):
         return named_rows.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= self.most)
 
 
-class Seen(NamedTuple):
-    """By what two passes over the rows are compared: hashes of the columns `over`, under a `key`."""
+class SparkSource(OnSpark, OpenedSource):
+    """A data frame of PySpark, as it was opened."""
 
-    key: str
-    over: tuple[str, ...]
-    marks: tasks.Marks | None = None
-
-
-class SparkSource(Source):
-    """A data frame of PySpark.
-
-    `at[name]` is the column of `frame` that holds it; those of types that no release can hold are never
-    read. Every pass over rows that Spark has not kept takes their marks; raises Changed if they differ.
-    """
-
-    __slots__ = ("__weakref__", "_bound", "_kept", "_seen", "at", "frame", "schema")
-    text, cluster = False, "Spark"
+    __slots__ = ("_bound", "_kept")
 
     def __init__(self, frame: Any, schema: pa.Schema, at: dict[str, str], bound: Bound | None = None) -> None:
-        self.frame, self.schema, self.at, self._bound = frame, schema, at, bound
-        self._seen: Seen | None = None
+        super().__init__(frame, schema, at)
+        self._bound = bound
         self._kept: tuple[tuple[str, ...], Any] | None = None
 
     def without(self, privacy_id: str) -> SparkSource:
@@ -183,6 +170,28 @@ class SparkSource(Source):
         text = is_text(self.schema.field(privacy_id).type)
         bound = Bound(self.at[privacy_id], text, most, (*NOBODY, *missing))
         return SparkSource(self.frame, schema, self.at, bound)
+
+    def with_rows_of_people(self, privacy_id: str) -> SparkSource:
+        from factored_mwem.tables.inputs.people import with_rows_of_person
+
+        schema = with_rows_of_person(open_table(self.schema.empty_table()), privacy_id).schema
+        return SparkSource(self.frame, schema, {**self.at, ROWS_OF_PERSON: ROWS})
+
+    def people(
+        self,
+        privacy_id: str,
+        most: int,
+        weight: Callable[[int], int],
+        missing: Sequence[str] = (),
+        order: RowOrder | None = None,
+    ) -> SparkPeople:
+        from factored_mwem.tables.backends.people_spark import SparkPeople, rows_used
+
+        refuse_order(order)
+        shown = self.with_rows_of_people(privacy_id)
+        nobody = (*NOBODY, *missing) if is_text(self.schema.field(privacy_id).type) else None
+        used = rows_used(self, privacy_id, most, nobody)
+        return SparkPeople(used, shown, [weight(n) for n in range(1, most + 1)])
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """What each column holds. Spark adds up how often each value comes; all distinct values of all
@@ -204,41 +213,6 @@ class SparkSource(Source):
         """Each row is looked at by a worker; one number for each hypothesis comes back of each."""
         task = tasks.CountBroken(tuple(known), tuple(known.values()), tuple(hypotheses))
         return self._broken(self._rows_kept(list(known)), task)
-
-    def _broken(self, rows: Any, task: tasks.CountBroken) -> np.ndarray:
-        marks, counts = tasks.NO_MARKS, np.zeros(len(task.hypotheses), dtype=np.int64)
-        for part, sums in tasks.all_parts(collected(rows.mapInArrow(task, tasks.SUMS)).to_batches()):
-            if part == tasks.MARK:
-                marks = marks + tasks.unpacked(sums)
-            else:
-                counts += np.frombuffer(sums, "<i8")
-        self._compare(marks)
-        return counts
-
-    def _counted(
-        self, rows: Any, profiles: dict[str, ColumnProfile], task: tasks.SparkTask
-    ) -> dict[str, ColumnProfile]:
-        """The profiles, with what the task counts of their columns, which `rows` has in that order."""
-        from pyspark.sql import functions as F
-
-        columns = list(profiles)
-        each = rows.mapInArrow(task, tasks.VALUES)
-        whole = each.groupBy("name", "value").agg(F.sum("rows").alias("rows"))
-        marks = tasks.NO_MARKS
-        for batch in collected(whole).to_batches():
-            numbers = np.asarray(batch.column("name"))
-            for number in np.unique(numbers).tolist():
-                some = batch.filter(pa.array(numbers == number))
-                values, rows_of = some.column("value"), some.column("rows")
-                if number == tasks.MARK:
-                    hashed = zip(map(tasks.unpacked, values.to_pylist()), rows_of.to_pylist(), strict=True)
-                    marks = sum((each * np.uint64(times) for each, times in hashed), marks)
-                else:
-                    name = columns[number]
-                    kind = self.schema.field(name).type
-                    profiles[name].add_counted(tasks.cooked(values, kind), rows_of)
-        self._compare(marks)
-        return profiles
 
     def encoded(self, domain: Domain, spill: Spill) -> SparkRows:
         """The rows' codes, which Spark keeps in memory, or on the disks of its workers."""
@@ -277,30 +251,8 @@ class SparkSource(Source):
             frame = self._bound.applied(frame, list(dict.fromkeys([*hashed, *names])))
         return frame.select(*names, *marks)
 
-    def _marked(self, columns: Sequence[str]) -> list[Any]:
-        """The hashes of each row, over the columns of the first pass."""
-        if self._seen is None:
-            self._seen = Seen(secrets.token_hex(16), tuple(columns))
-        return self._hashes()
-
     def _rows_kept(self, columns: Sequence[str]) -> Any:
         """The same, of what Spark has kept, where that has the columns."""
         if self._kept is not None and set(columns) <= set(self._kept[0]):
             return self._kept[1].select(*(self.at[name] for name in columns), "a", "b")
         return self._rows(columns)
-
-    def _hashes(self) -> list[Any]:
-        """A hash passes over nulls, so which columns are null is hashed, too."""
-        from pyspark.sql import functions as F
-
-        assert self._seen is not None
-        columns = [F.col(self.at[name]) for name in self._seen.over]
-        hashed = [*columns, *(column.isNull() for column in columns)]
-        return [F.xxhash64(F.lit(f"{c} {self._seen.key}"), *hashed).alias(c) for c in "ab"]
-
-    def _compare(self, marks: tasks.Marks) -> None:
-        assert self._seen is not None
-        if self._seen.marks is None:
-            self._seen = self._seen._replace(marks=marks)
-        elif not np.array_equal(self._seen.marks, marks):
-            raise changed()

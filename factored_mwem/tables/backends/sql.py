@@ -1,65 +1,44 @@
-"""SQL: rows that stay in their database. It encodes them, once, into a temporary table, and counts there by
-the number of a marginal's cell; nothing but counts comes out.
+"""SQL: rows that stay in their database, plain ones or those of people, each of whom weighs one. It encodes
+them, once, and finds who has how many rows, which of them are used and what they weigh; nothing but counts
+comes out (`sql_engine`).
 
-The temporary table is a snapshot, made by one statement: whatever is written to the database meanwhile, every
-pass sees the same rows.
+Which rows of a person are used, where not all are: the first in the order of an MD5 of the person's id, the
+row's codes and, of rows with the same codes, a number from 0 on. So it looks at that person's rows alone, in
+whatever order they are stored, and is the same in every database. Rows with the same codes are the same to
+every count.
 """
 
 from __future__ import annotations
 
-import contextlib
-import math
-import uuid
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import Busy, InputError
-from factored_mwem.tables.backends.counting import check_cells
-from factored_mwem.tables.backends.datavectors import Axis, Datavectors, coarser
-from factored_mwem.tables.backends.source import Source, Spill
+from factored_mwem.errors import InputError
+from factored_mwem.tables.backends.datavectors import Datavectors
+from factored_mwem.tables.backends.source import OpenedSource, PeopleSource, Spill, refuse_order
+from factored_mwem.tables.backends.sql_engine import WAY_OUT, SqlCounts, engine_of, own_words
+from factored_mwem.tables.codes.agreement import Groupings
 from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import Known
-from factored_mwem.tables.inputs.arrow_input import is_of, unquoted
+from factored_mwem.tables.inputs.arrow_input import is_of
+from factored_mwem.tables.inputs.contributions import NOBODY
 from factored_mwem.tables.inputs.databases import ibis_table
-from factored_mwem.tables.inputs.table import Private
 from factored_mwem.tables.inputs.uris import is_database
 
-T = TypeVar("T")
-MAX_FINE_CELLS = 2**20
-"""Up to which a marginal is asked for as fine as its columns are; coarser ones are added up from it."""
-DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake")
-"""What Ibis calls those whose spelling of bytes `sql_codes` knows."""
-WAY_OUT = "leave out --push-down, and the rows are streamed here"
+if TYPE_CHECKING:
+    from factored_mwem.tables.inputs.people import RowOrder
+
+PERSON = "fmwem person"
+"""A column that no released one is called: who a row is of, as it is compared."""
 
 
-class Engine:
-    """A connection to a database, through Ibis. For BigQuery and Snowflake the SQL is compared with what is
-    expected; none was at hand to run it on.
-    """
-
-    def __init__(self, backend: Any) -> None:
-        self.backend, self.quote = backend, "`" if backend.name == "bigquery" else '"'
-
-    def check(self, select: str, text: Sequence[str]) -> str | None:
-        """Why columns cannot be compared as they are, `text` byte by byte; None if they can. Reads no row."""
-        return None
-
-    def run(self, statement: str) -> None:
-        """Run a statement that gives nothing back."""
-        self.backend.raw_sql(statement)
-
-    def counted(self, query: str) -> tuple[np.ndarray, np.ndarray]:
-        """(int64[cell], int64[its rows]) of a query with two columns."""
-        pairs = self.backend.sql(query, schema={"cell": "int64", "n": "int64"}).to_pyarrow()
-        return pairs["cell"].to_numpy().astype(np.int64), pairs["n"].to_numpy().astype(np.int64)
-
-
-def push_down(table: Any) -> Source:
+def push_down(table: Any) -> OpenedSource:
     """A table whose rows stay in their database, for `release` and whatever else takes a table.
 
     `table`: one of Ibis, or a URI such as `postgresql://ana@db/shop#sales.people`. The database encodes and
@@ -85,7 +64,7 @@ def push_down(table: Any) -> Source:
     return PushedDown(ibis_table(table))
 
 
-class PushedDown(Source):
+class PushedDown(OpenedSource):
     """A table of a database, as an Ibis expression, whose rows do not leave it."""
 
     __slots__ = ("_engine", "dialect", "schema", "table")
@@ -111,6 +90,30 @@ class PushedDown(Source):
 
     def bounded(self, privacy_id: str, most: int, missing: Sequence[str] = ()) -> NoReturn:
         self.without(privacy_id)
+
+    def with_rows_of_people(self, privacy_id: str) -> PushedDown:
+        import ibis
+
+        from factored_mwem.tables.inputs.people import with_rows_of_person
+        from factored_mwem.tables.inputs.source import open_table
+
+        with_rows_of_person(open_table(self.schema.empty_table()), privacy_id)
+        kind = self.table[privacy_id].type()
+        if not (kind.is_string() or kind.is_integer()):
+            what = f"--privacy-id {privacy_id!r} is a column of {str(kind).lstrip('!')}"
+            raise InputError(f"{what}; a database tells people apart by text or whole numbers; {WAY_OUT}")
+        return PushedDown(self.table.drop(privacy_id).mutate(**{ROWS_OF_PERSON: ibis.literal(1, "int32")}))
+
+    def people(
+        self,
+        privacy_id: str,
+        most: int,
+        weight: Callable[[int], int],
+        missing: Sequence[str] = (),
+        order: RowOrder | None = None,
+    ) -> PushedPeople:
+        refuse_order(order)
+        return PushedPeople(self, privacy_id, most, weight, missing)
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         self.check_domain(None)
@@ -157,107 +160,125 @@ class PushedDown(Source):
         return str(ibis.to_sql(table, dialect=self.dialect))
 
 
-class SqlCounts(Private):
-    """Codes in a temporary table of a database, whose columns are c0, c1, ..., and w, what a row weighs,
-    where not every row weighs one.
+class PushedPeople(PushedDown, PeopleSource):
+    """At most `most` rows of each person, beside how many that are; a row of a person with n of them weighs
+    `weight(n)`. Rows that name nobody (null, empty or one of `missing`) are left out. Every verb looks at the
+    rows as they are then; once they are encoded, they stay as they are.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_name", "_sum", "sizes", "weighted")
-    dear = True
+    __slots__ = ("_most", "_weight")
 
-    def __init__(self, engine: Engine, select: str, domain: Domain, *, weighted: bool = False) -> None:
-        """`select` gives the codes of the domain's attributes, and weights where rows are `weighted`."""
-        self._engine, self.sizes = engine, domain.shape
-        self.weighted = weighted
-        self._sum = f"CAST(SUM({engine.quote}w{engine.quote}) AS BIGINT)" if weighted else "COUNT(*)"
-        self._name = f"{engine.quote}fmwem_{uuid.uuid4().hex}{engine.quote}"
-        statement = f"CREATE TEMPORARY TABLE {self._name} AS {select}"
-        own_words("encode the table", lambda: engine.run(statement))
-        weakref.finalize(self, _drop, engine, self._name)
+    def __init__(
+        self,
+        source: PushedDown,
+        privacy_id: str,
+        most: int,
+        weight: Callable[[int], int],
+        missing: Sequence[str] = (),
+    ) -> None:
+        import ibis
 
-    def exact_counts(self, axes: Sequence[Axis], members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """See Datavectors. Marginals over the same columns are added up from one query, where it is small."""
-        check_cells(offsets)
-        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
-        together: dict[tuple[int, ...], list[int]] = {}
-        for number, row in enumerate(members.tolist()):
-            together.setdefault(tuple(sorted({axes[i].column for i in row if i >= 0})), []).append(number)
-        for columns, numbers in together.items():
-            sizes = [self.sizes[column] for column in columns]
-            fine = None
-            if math.prod(sizes) <= MAX_FINE_CELLS:
-                fine = np.zeros(sizes, dtype=np.int64)
-                self._count([Axis(c, None, self.sizes[c]) for c in columns], fine.reshape(-1))
-            for number in numbers:
-                along = [axes[i] for i in members[number].tolist() if i >= 0]
-                put = counts[offsets[number] : offsets[number + 1]]
-                if fine is None:
-                    self._count(along, put)
-                else:
-                    put[:] = coarser(fine, columns, along)
+        from factored_mwem.tables.backends.sql_codes import hex_of
+
+        shown, own = source.with_rows_of_people(privacy_id), source.table
+        person = own[privacy_id]
+        texts = [privacy_id] if person.type().is_string() else []
+        self._most, self._weight = most, weight
+        if texts:  # by its bytes: no collation makes two people one
+            person = hex_of(person, source.dialect).lower()
+            nobody = [text.encode().hex() for text in (*NOBODY, *missing)]
+            named = person.notnull() & person.notin(nobody)
+        else:
+            named = person.notnull()
+        rows = own.mutate(**{PERSON: person}).filter(named)
+        rows = rows.mutate(
+            **{ROWS_OF_PERSON: ibis.least(rows.count().over(group_by=PERSON), most).cast("int32")}
+        )
+        source._check(own.select(privacy_id), texts)
+        super().__init__(rows.select(*shown.schema.names, PERSON))
+        self.schema = shown.schema
+
+    def people_by_rows(self, most: int) -> np.ndarray:
+        """int64[most]: how many people have 1, 2, ... rows that are used. Private."""
+        each = self.table.group_by(PERSON).aggregate(n=self.table[ROWS_OF_PERSON].max())
+        query = f"SELECT CAST(n AS BIGINT) AS cell, COUNT(*) AS n FROM ({self._in_sql(each)}) AS q GROUP BY 1"
+        rows, people = own_words("count people", lambda: self._engine.counted(query))
+        counts = np.zeros(most, dtype=np.int64)
+        counts[rows - 1] = people
         return counts
 
-    def _count(self, axes: Sequence[Axis], put: np.ndarray) -> None:
-        """The marginal over `axes`, row-major, into `put`: int64[cell] of zeros."""
-        cell, step = [], 1
-        for axis in reversed(axes):
-            cell.append(f"CAST({self._code(axis)} AS BIGINT) * {step}")
-            step *= axis.size
-        query = f"SELECT {' + '.join(cell)} AS cell, {self._sum} AS n FROM {self._name} GROUP BY 1"
-        cells, rows = own_words("count", lambda: self._engine.counted(query))
-        put[cells] = rows
+    def constancy(self, columns: Sequence[str]) -> np.ndarray:
+        """int64[columns + 1]: of the people of two rows or more those of whom all have the same cell in a
+        column; last, all those. All rows of a person count, not those alone that are used. Private.
+        """
+        import ibis
 
-    def _code(self, axis: Axis) -> str:
-        name = f"{self._engine.quote}c{axis.column}{self._engine.quote}"
-        if axis.lookup is None:
-            return name
-        usual = int(np.bincount(axis.lookup).argmax())
-        cases = [f"WHEN {i} THEN {to}" for i, to in enumerate(axis.lookup.tolist()) if to != usual]
-        return f"CASE {name} {' '.join(cases)} ELSE {usual} END" if cases else str(usual)
+        rows, every = self.table, self.table.count()
+        same = {}
+        for i, name in enumerate(columns):
+            cell = self._comparable(name)
+            same[f"s{i}"] = (cell.count() == 0) | ((cell.count() == every) & (cell.min() == cell.max()))
+        same[f"s{len(columns)}"] = ibis.literal(True)
+        each = rows.group_by(PERSON).having(every > 1).aggregate(**same)
+        several = f"SELECT * FROM ({self._in_sql(each)}) AS q"
+        quoted = [f"{self._engine.quote}s{i}{self._engine.quote}" for i in range(len(same))]
+        sums = ", ".join(f"SUM(CASE WHEN {s} THEN 1 ELSE 0 END) AS {s}" for s in quoted)
+        cells = [
+            f"SELECT {i} AS cell, CAST(COALESCE({s}, 0) AS BIGINT) AS n FROM q" for i, s in enumerate(quoted)
+        ]
+        query = f"WITH q AS (SELECT {sums} FROM ({several}) AS p) {' UNION ALL '.join(cells)}"
+        places, people = own_words("compare a person's rows", lambda: self._engine.counted(query))
+        counts = np.zeros(len(same), dtype=np.int64)
+        counts[places] = people
+        return counts
 
+    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+        """See PeopleSource. Each number is a query of its own over the rows that are used."""
+        import ibis
 
-def _drop(engine: Engine, name: str) -> None:
-    with contextlib.suppress(Exception):  # it is gone when the connection ends, in any case
-        engine.run(f"DROP TABLE {name}")
+        coded = self._used({f"c{i}": code for i, code in enumerate(self._codes(domain))})
+        several = coded.filter(coded.rows > 1)
+        numbers = [several.group_by("person").aggregate(part=ibis.literal(self._weight(1), "int64"))]
+        for name, levels in groupings.items():
+            for grouping in levels:
+                group = grouping.in_sql(several[f"c{domain.index(name)}"])
+                held = several.group_by(["person", "rows", group.name("g")]).aggregate(t=several.count())
+                alike = held.group_by(["person", "rows"]).aggregate(s=(held.t * (held.t - 1)).sum())
+                pairs = (alike.rows * (alike.rows - 1)).cast("int64")
+                numbers.append(alike.select(part=alike.s.cast("int64") * self._weight(1) // pairs))
+        sums = np.zeros(len(numbers), dtype=np.int64)
+        for place, parts in enumerate(numbers):
+            select = self._in_sql(parts)
+            query = f"SELECT 0 AS cell, CAST(COALESCE(SUM(part), 0) AS BIGINT) AS n FROM ({select}) AS q"
+            sums[place] = own_words("compare a person's rows", partial(self._engine.counted, query))[1][0]
+        return sums
 
+    def _comparable(self, name: str) -> Any:
+        """A column whose cells are the same where their values are: text by its bytes."""
+        from factored_mwem.tables.backends.sql_codes import hex_of
 
-def own_words(what: str, ask: Callable[[], T]) -> T:
-    """What `ask` gives. Busy in our own words where the database fails: its own may quote a row."""
-    how = "see its log, and that the connection holds and may make temporary tables"
-    return unquoted(ask, lambda _: Busy(f"the database failed to {what}; {how}"))
+        column = self.table[name]
+        if column.type().is_string():
+            return hex_of(column, self.dialect)
+        return column.cast("int32") if column.type().is_boolean() else column
 
+    def _counts(self, codes: dict[str, Any], domain: Domain) -> SqlCounts:
+        """Of the rows that are used, in grains."""
+        coded = self._used(codes)
+        weights = [(n, self._weight(n)) for n in range(1, self._most + 1)]
+        weight = coded.rows.cases(*weights, else_=0).cast("int64")
+        return SqlCounts(self._engine, self._in_sql(coded.select(*codes, w=weight)), domain, weighted=True)
 
-TEXT, VARCHAR = 25, 1043
-"""PostgreSQL's numbers of the types whose values are the bytes that they are written with."""
+    def _used(self, codes: dict[str, Any]) -> Any:
+        """The codes of the rows that are used, their person, and how many rows of that are."""
+        import ibis
 
+        from factored_mwem.tables.backends.sql_codes import md5_of
 
-class Postgres(Engine):
-    """A connection of psycopg."""
-
-    def check(self, select: str, text: Sequence[str]) -> str | None:
-        with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
-            (encoding,) = cursor.execute("SHOW server_encoding").fetchone()
-            if encoding != "UTF8":
-                return f"the database is encoded in {encoding}, not in UTF8"
-            cursor.execute(f"SELECT * FROM ({select}) AS q LIMIT 0")
-            kinds = {column.name: column.type_code for column in cursor.description}
-        other = next((name for name in text if kinds[name] not in (TEXT, VARCHAR)), None)
-        why = "is neither text nor varchar, so the database may take different values for equal"
-        return None if other is None else f"column {other!r} {why}"
-
-    def run(self, statement: str) -> None:
-        with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
-            cursor.execute(statement)
-
-    def counted(self, query: str) -> tuple[np.ndarray, np.ndarray]:
-        with self.backend.con.transaction(), self.backend.con.cursor() as cursor:
-            pairs = np.array(cursor.execute(query).fetchall(), dtype=np.int64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
-
-
-def engine_of(table: Any) -> Engine:
-    """The connection behind an Ibis table. Raises InputError if rows cannot stay there."""
-    backend = table.get_backend()
-    if backend.name not in DIALECTS:
-        raise InputError(f"--push-down knows {', '.join(DIALECTS)}, not {backend.name}; {WAY_OUT}")
-    return Postgres(backend) if backend.name == "postgres" else Engine(backend)
+        who = self.table[PERSON]
+        coded = self.table.select(**codes, person=who, rows=self.table[ROWS_OF_PERSON])
+        coded = coded.mutate(copy=ibis.row_number().over(group_by=["person", *codes]))
+        drawn = [coded.person.cast("string"), *(coded[name].cast("string") for name in (*codes, "copy"))]
+        coded = coded.mutate(luck=md5_of(ibis.literal(" ").join(drawn), self.dialect))
+        coded = coded.mutate(rank=ibis.row_number().over(group_by="person", order_by="luck"))
+        return coded.filter(coded.rank < self._most)

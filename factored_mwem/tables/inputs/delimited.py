@@ -24,7 +24,7 @@ from factored_mwem.errors import Ambiguous
 from factored_mwem.kernels.text import FEED, LONG, OPEN, RAGGED, TAIL
 from factored_mwem.tables.inputs.arrow_input import readable
 from factored_mwem.tables.inputs.table import Table
-from factored_mwem.tables.inputs.text_form import Form, Reading, read_form
+from factored_mwem.tables.inputs.text_form import Reading, TextForm, read_form
 
 BLOCK_BYTES = 4 << 20
 """Bytes read at a time; fewer than MAX_RECORD_BYTES, or no block would be plain."""
@@ -47,7 +47,7 @@ def open_delimited(file: Any, reading: Reading) -> Table:
     return Table(schema, True, read, form, file)
 
 
-def read_delimited(file: Any, form: Form, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_delimited(file: Any, form: TextForm, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The records of `file`, an InputFile or RemoteFile, as columns of text, in order; a null is a cell that
     cannot be read.
 
@@ -62,7 +62,7 @@ def read_delimited(file: Any, form: Form, columns: Sequence[str]) -> Iterator[pa
         yield batch
 
 
-def _blocks(file: Any, form: Form) -> Iterator[bytes]:
+def _blocks(file: Any, form: TextForm) -> Iterator[bytes]:
     """The text behind the header, cut where records end; too long a record becomes one that is too wide."""
     stream = form.text_of(file)
     left = form.begins
@@ -90,7 +90,7 @@ def _blocks(file: Any, form: Form) -> Iterator[bytes]:
         raise Ambiguous(f"{file.path} ends inside quotes, {how}")
 
 
-def _without_blanks(lines: bytes, form: Form) -> bytes:
+def _without_blanks(lines: bytes, form: TextForm) -> bytes:
     """Whole lines without the blanks that follow delimiters; what is in quotes stays."""
     sign = form.delimiter.encode()
     return _blanks(sign).sub(lambda found: found[1] or sign + (found[2] or b""), lines)
@@ -107,7 +107,7 @@ def _blanks(sign: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"(?m)^(%b)|%b *+(%b)?" % (quoted, sign, quoted))
 
 
-def _cut(text: bytes, form: Form) -> int:
+def _cut(text: bytes, form: TextForm) -> int:
     """Where the last whole record ends."""
     if form.records != "multiline" or b'"' not in text:
         last = text.rfind(form.line_end)
@@ -115,7 +115,7 @@ def _cut(text: bytes, form: Form) -> int:
     return _scan(text, form).used
 
 
-def _behind_line(stream: Any, last: bytes, form: Form) -> bytes:
+def _behind_line(stream: Any, last: bytes, form: TextForm) -> bytes:
     """What follows the end of the line that is being read, of which `last` is the last byte so far."""
     while more := stream.read(BLOCK_BYTES):
         at = (last + more).find(form.line_end)
@@ -125,7 +125,7 @@ def _behind_line(stream: Any, last: bytes, form: Form) -> bytes:
     return b""
 
 
-def _plain(block: bytes, form: Form, columns: Sequence[str]) -> pa.RecordBatch | None:
+def _plain(block: bytes, form: TextForm, columns: Sequence[str]) -> pa.RecordBatch | None:
     """The block by the library's parser, or None if that is not sure to read it by our definition.
 
     Sure: no line is too long or holds a stray carriage return, what is read is UTF-8, and the parser finds as
@@ -151,7 +151,9 @@ def _plain(block: bytes, form: Form, columns: Sequence[str]) -> pa.RecordBatch |
     return batch if batch.num_rows == lines else None
 
 
-def _parse(block: bytes, form: Form, columns: Sequence[str], *, check_utf8: bool = False) -> pa.RecordBatch:
+def _parse(
+    block: bytes, form: TextForm, columns: Sequence[str], *, check_utf8: bool = False
+) -> pa.RecordBatch:
     from pyarrow import csv as pacsv
 
     # The library takes one away, as if every block were a file: here it is a part of the first cell.
@@ -187,7 +189,7 @@ class Scanned(NamedTuple):
     """Bytes up to the end of the last whole record."""
 
 
-def _scan(text: bytes, form: Form, *, wide: bool = False) -> Scanned:
+def _scan(text: bytes, form: TextForm, *, wide: bool = False) -> Scanned:
     from factored_mwem.kernels import text as kernel
 
     odd = np.empty((text.count(b"\n"), 4), dtype=np.int64)
@@ -197,7 +199,7 @@ def _scan(text: bytes, form: Form, *, wide: bool = False) -> Scanned:
     return Scanned(records, odd[:count], used)
 
 
-def _mended(block: bytes, form: Form, columns: Sequence[str], where: str, seen: int) -> pa.RecordBatch:
+def _mended(block: bytes, form: TextForm, columns: Sequence[str], where: str, seen: int) -> pa.RecordBatch:
     """The block with every odd record written anew, so that the library reads it as we mean it.
 
     Cells that cannot be read become null.
@@ -235,7 +237,7 @@ def _with_nulls(column: pa.Array, records: Sequence[int]) -> pa.Array:
     return pc.if_else(pa.array(mask), pa.scalar(None, column.type), column)
 
 
-def cells_of(record: bytes, form: Form) -> list[bytes] | None:
+def cells_of(record: bytes, form: TextForm) -> list[bytes] | None:
     """The cells of a record, given without its line end; None if it cannot be cut or is not one."""
     line = (_without_blanks(record, form) if form.spaced else record) + form.line_end
     records, odd, used = _scan(line, form)
@@ -244,7 +246,7 @@ def cells_of(record: bytes, form: Form) -> list[bytes] | None:
     return _cells(line, form)
 
 
-def leaves_open(line: bytes, form: Form, *, is_open: bool) -> bool:
+def leaves_open(line: bytes, form: TextForm, *, is_open: bool) -> bool:
     """Whether a record of a --multiline file goes on behind a line, given without its end.
 
     `is_open`: whether a quote was open before it.
@@ -255,7 +257,7 @@ def leaves_open(line: bytes, form: Form, *, is_open: bool) -> bool:
     return not _scan(opened + line + form.line_end, form).used
 
 
-def _cells(record: bytes, form: Form) -> list[bytes]:
+def _cells(record: bytes, form: TextForm) -> list[bytes]:
     """The cells of a record all of whose quotes are closed.
 
     Quotes count where a cell begins with one, and a doubled one inside is one.
@@ -287,7 +289,7 @@ _WAYS_OUT = {
 }
 
 
-def _refuse(what: int, form: Form, row: str) -> None:
+def _refuse(what: int, form: TextForm, row: str) -> None:
     """Raise Ambiguous if the cells of a record do not show where the record ends."""
     if form.records == "lines":
         return

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from factored_mwem.errors import InputError
 from factored_mwem.tables.inputs.input_file import Origin
-from factored_mwem.tables.inputs.text_form import Form
+from factored_mwem.tables.inputs.text_form import TextForm
 
 Pass = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 """Starts a fresh pass over the rows of some columns."""
@@ -39,7 +39,7 @@ class Visible(Private):
     """Names and Arrow types of the columns."""
     text: bool
     """Whether every column is raw text whose type only the domain can tell (CSV)."""
-    form: Form | None = None
+    form: TextForm | None = None
     """How such a text is written."""
     folder_columns: tuple[str, ...] = ()
     """Columns of a typed table that are text whose type only the domain can tell: names of folders say it."""
@@ -63,7 +63,7 @@ class Table(Visible):
     schema: pa.Schema
     text: bool
     read: Pass
-    form: Form | None = None
+    form: TextForm | None = None
     origin: Origin | None = None
     """The file, or the files, behind it."""
     folder_columns: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TextForm:
     """How a text file is written, by its public header line; what a record is, by the caller's word."""
 
     names: tuple[str, ...]
@@ -97,7 +97,7 @@ def text_of(file: Any, packed: str, encoding: str) -> Any:
     return stream if encoding in UTF_8 else Transcoded(stream, encoding)
 
 
-def read_form(file: Any, records: Records, dialect: Dialect = PLAIN) -> Form:
+def read_form(file: Any, records: Records, dialect: Dialect = PLAIN) -> TextForm:
     """The form of a text file from its first line alone, where nothing is said of it; of a file without a
     header, from what is said alone, for all its lines are somebody's.
 
@@ -113,7 +113,7 @@ def read_form(file: Any, records: Records, dialect: Dialect = PLAIN) -> Form:
         mark = "\ufeff".encode()
         begins = len(mark) if text_of(file, packed, encoding).read(len(mark)) == mark else 0
         delimiter, spaced = _parted(dialect.delimiter or _delimiter(path, ""))
-        return Form(
+        return TextForm(
             dialect.names, delimiter, b"\n", begins, packed, records, encoding, header=False, spaced=spaced
         )
     line = first_line(text_of(file, packed, encoding))
@@ -148,7 +148,7 @@ def read_form(file: Any, records: Records, dialect: Dialect = PLAIN) -> Form:
         how = "write it without them, or say --lines"
         raise InputError(f"{path}: blanks follow the delimiters, which --multiline does not take; {how}")
     _check_names(path, names, sure=dialect.header == "first")
-    return Form(tuple(names), delimiter, line_end, len(line), packed, records, encoding, spaced=spaced)
+    return TextForm(tuple(names), delimiter, line_end, len(line), packed, records, encoding, spaced=spaced)
 
 
 def _parted(delimiter: str) -> tuple[str, bool]:

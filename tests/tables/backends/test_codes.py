@@ -28,7 +28,8 @@ from factored_mwem.tables.backends import codes as coding
 from factored_mwem.tables.backends import counting, cover
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, CountedOnce
-from factored_mwem.tables.backends.source import Local, Spill
+from factored_mwem.tables.backends.local import Local
+from factored_mwem.tables.backends.source import Spill
 from factored_mwem.tables.inputs.source import open_table
 from factored_mwem.workload.workload import Workload
 

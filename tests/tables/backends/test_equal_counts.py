@@ -121,7 +121,7 @@ def test_counts_are_the_same_everywhere(tmp_path: Path, name: str, which: str) -
 @pytest.mark.system
 def test_levels_are_mapped_in_queries_of_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = in_duckdb(TABLES["whole"](False), tmp_path, pushed=True)
-    monkeypatch.setattr("factored_mwem.tables.backends.sql.MAX_FINE_CELLS", 0)
+    monkeypatch.setattr("factored_mwem.tables.backends.sql_engine.MAX_FINE_CELLS", 0)
     data = source.encoded(hostile_domain(), IN_MEMORY)
     found = data.exact_counts(*hostile_views(hostile_domain(), 2))
     assert (found == expected("whole", 2, typed=False)).all()
