@@ -40,8 +40,12 @@ TAILS = (1, 2, 3, 6)
 """Steps on the coarse grid, three a decade, of the bins beyond the span: what little lies there is measured,
 and the bins are kept where it is clear.
 """
-DOUBLINGS = 6
-"""Bins beyond each end of the span: as wide as its last cells, then each twice as wide as the one before."""
+FINE, GROWTH = 4, 3
+"""Bins beyond each end of the span, the first as wide as its last cells, and how many times as wide as the
+one before each is.
+"""
+NEARLY = 4.0
+"""How many times as wide as the span a bin beyond it is, of which a whole deviation is not believed."""
 LIKELY, FAR = 1.5, 8
 """Standard deviations from which a coarse cell beyond the span is a bin, and up to how many cells beyond."""
 NINES = tuple(10**digits - 1 for digits in range(2, 7))
@@ -230,28 +234,53 @@ def bins(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, rows: float, st
 def with_tails(
     edges: np.ndarray, grid: np.ndarray, widths: Sequence[float], likely: np.ndarray
 ) -> np.ndarray:
-    """The edges with wider and wider bins on both sides: 1, 2, 4 times as wide as `widths` says of that side,
-    then cells of the coarse grid, those that are `likely` (bool[cell]) on their own. One ends at 0 in any
-    case.
+    """The edges with wider and wider bins on both sides: as wide as `widths` says of that side, then each
+    GROWTH times as wide as the one before, then cells of the coarse grid; those that are `likely`
+    (bool[cell]) on their own. One ends at 0 in any case.
     """
     first = int(np.searchsorted(grid, edges[0], side="left"))
     last = int(np.searchsorted(grid, edges[-1], side="right")) - 1
     at = np.flatnonzero(likely)
     at = at[(at >= first - FAR) & (at < last + FAR)]
-    chosen = np.concatenate([[first - step for step in TAILS], [last + step for step in TAILS], at, at + 1])
-    coarse = grid[chosen[(chosen >= 0) & (chosen < len(grid))].astype(int)]
-    near = grid[max(first - 2, 0)], grid[min(last + 2, len(grid) - 1)]
-    steps = [2**n - 1 for n in range(1, DOUBLINGS + 1)]
-    fine = [edges[0].item() - n * widths[0] for n in steps] + [
-        edges[-1].item() + n * widths[1] for n in steps
-    ]
+    limits = np.isin(np.abs(grid), [*NINES, *(nines + 1 for nines in NINES)])
+    steps = np.cumsum(float(GROWTH) ** np.arange(FINE))
+    fine = np.concatenate([edges[0] - steps * widths[0], edges[-1] + steps * widths[1]])
     if grid.dtype == np.float64:
-        fine = [float(f"{edge:.3g}") for edge in fine]
-    fine = [edge for edge in fine if near[0] < edge < near[1]]
-    beyond = np.concatenate([coarse, np.array(fine, dtype=grid.dtype)])
+        fine = np.array([float(f"{edge:.3g}") for edge in fine.tolist()])
+    near = _reach(grid[~limits], edges)
+    fine = fine[(near[0] < fine) & (fine < near[1])]
+    fine = np.append(edges, np.rint(fine).astype(grid.dtype) if grid.dtype == np.int64 else fine)
+    chosen = np.concatenate([[first - step for step in TAILS], [last + step for step in TAILS]])
+    chosen = chosen[(chosen >= 0) & (chosen < len(grid))].astype(int)
+    outside = (grid[chosen] < fine.min()) | (grid[chosen] > fine.max()) | limits[chosen]
+    beyond = np.concatenate([fine, grid[chosen[outside]], grid[at], grid[at + 1]])
     beyond = beyond[(beyond < edges[0]) | (beyond > edges[-1])]
     extended = np.unique(np.concatenate([beyond, edges]))
     return np.unique(np.append(extended, grid.dtype.type(0))) if extended[0] < 0 < extended[-1] else extended
+
+
+def _reach(grid: np.ndarray, edges: np.ndarray) -> tuple[float, float]:
+    """The edges of a coarse grid that lie two cells beyond both ends."""
+    low = max(int(np.searchsorted(grid, edges[0], side="left")) - 2, 0)
+    high = min(int(np.searchsorted(grid, edges[-1], side="right")) + 1, len(grid) - 1)
+    return grid[low].item(), grid[high].item()
+
+
+def discounted(
+    noisy: np.ndarray, stddev: np.ndarray, edges: np.ndarray, span: tuple[float, float]
+) -> np.ndarray:
+    """float64[bin]: the noisy counts; of bins beyond the `span` in which a column is known to be the more
+    deviations less the wider they are: log2(1 + width / span / NEARLY). For what is far away changes means
+    and deviations more than all else, and noise alone must not bring it there. Of one value, its size is the
+    span; of 0 alone nothing is known.
+    """
+    low, high = map(float, span)
+    known = (high - low) or abs(low) or math.inf
+    beyond = (edges[1:] <= low) | (edges[:-1] >= high)
+    widths = np.minimum(np.diff(edges.astype(np.float64)), 2.0**64 * known)
+    times = np.where(beyond, widths / known, 0.0)
+    less: np.ndarray = noisy - np.log2(1 + times / NEARLY) * stddev
+    return less
 
 
 def with_values_left(edges: np.ndarray, special: Sequence[float], tick: int = 1) -> np.ndarray:

@@ -13,6 +13,8 @@ import numpy as np
 
 from factored_mwem.domain.attribute import MARKERS, OTHER, WIDEST, Attribute, is_moment
 from factored_mwem.domain.grids import (
+    FINE,
+    GROWTH,
     LIKELY,
     MICROS_A_DAY,
     MOST_BINS,
@@ -75,6 +77,13 @@ class First:
         facts["specialValues"] = [*in_json(found, special), *texts] or None
         return cls(found, Attribute.model_validate(facts), edges, special)
 
+    @property
+    def span(self) -> tuple[float, float]:
+        """Where the column is known to be: the cells of discovery, and popular values; all where none are."""
+        ends = self.found.edges if self.found.edges is not None else self.values
+        known = np.concatenate([ends, self.values]) if len(ends) else self.edges
+        return known.min().item(), known.max().item()
+
     def counted(self, noisy: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:
         """(noisy counts: int64[code], standard deviations of those of bins: float64[bin]), from all that is
         known, by precision: `noisy: int64[code]`, of `stddev`, and what both looks of discovery saw of those
@@ -133,6 +142,8 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     grid = coarse_grid(found.unit)
     if found.edges is None or found.noisy is None or found.coarse is None:
         edges = wide_grid(found.unit)
+        if len(values) > 1:  # what else there is lies among them, or near
+            edges = np.unique(np.concatenate([edges, among_values(values, found.tick)]))
     else:
         goal = max(float(found.noisy.sum()) / MOST_BINS, BIN_NOISE * found.cell_stddev)
         edges = bins(found.edges, found.noisy, found.cell_stddev, rows=goal, step=found.step)
@@ -160,6 +171,18 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     if len(edges) < 2:
         edges = np.array([max(least, 0), max(least, 0) + found.tick]).astype(grid.dtype)
     return with_values_left(edges, values.tolist(), found.tick)
+
+
+def among_values(values: np.ndarray, tick: int) -> np.ndarray:
+    """Edges around popular `values`, from the first to beyond the last, and bins outside that get wider: the
+    first as wide as the values lie apart.
+    """
+    gap = np.median(np.diff(values)).item()
+    inner = values[:: -(-len(values) // FEW)]
+    beyond = values[-1] + tick if values.dtype == np.int64 else np.nextafter(values[-1], np.inf)
+    outside = gap * np.cumsum(float(GROWTH) ** np.arange(FINE))
+    edges = np.concatenate([values[0] - outside, inner, [beyond], beyond + outside])
+    return (np.rint(edges) if values.dtype == np.int64 else edges).astype(values.dtype)
 
 
 def in_json(found: FoundColumn, units: np.ndarray) -> list[Any]:

@@ -57,7 +57,8 @@ class Learning:
     """A learnt domain, the session with the rows encoded in it, its measured one-way marginals, and by column
     what becomes of its values. `dropped`: columns left out, for hardly any value of theirs was found.
     `enough`: about how many rows, or people, a value needs to be found for sure, by column. `lists`: the
-    public lists whose values were looked for.
+    public lists whose values were looked for. `rounded`: of columns of whole numbers, the noisy count of rows
+    (or people) whose decimals were lost, too few to be seen, and its standard deviation.
     """
 
     domain: Domain
@@ -66,6 +67,7 @@ class Learning:
     fates: dict[str, Fate]
     enough: dict[str, float]
     lists: dict[str, ListedValues]
+    rounded: dict[str, tuple[float, float]]
     dropped: tuple[str, ...] = ()
     relations: tuple[Relation, ...] = ()
 
@@ -151,13 +153,19 @@ def _learnt(
     domain = Domain(map(attributes.__getitem__, names), rules=rules)
     for name, rule in domain.derived.items():
         fates[name] = min((fates[of] for of in rule.sources), key=lambda fate: fate.kept)
+    grains = session.unit.grains or 1
     return Learning(
         domain,
         session.recode(domain.modelled, {made.attribute.name: made.codes for made in pruned}),
         tuple(measured),
         fates,
-        {column.column.name: column.enough / (session.unit.grains or 1) for column in found},
+        {column.column.name: column.enough / grains for column in found},
         {column.column.name: column.listed for column in found if column.listed is not None},
+        {
+            column.column.name: (column.rounded / grains, column.rounded_stddev / grains)
+            for column in found
+            if column.rounded_stddev and column.type == "integer"
+        },
         tuple(one.attribute.name for one in firsts if one.attribute.name not in attributes),
         tuple(relations),
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, level, seen_span
+from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span
 from factored_mwem.mechanisms.first_domain import FEW, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
@@ -102,7 +102,8 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
     found, texts = first.found, first.attribute.sentinels
     counts = noisy[first.attribute.bin_codes]
     odds = AT_ENDS if found.edges is not None else ANYWHERE
-    few, ends = _few(first, counts, deviations), seen_span(counts, deviations, odds)
+    believed = discounted(counts, deviations, first.edges, first.span)
+    few, ends = _few(first, counts, deviations), seen_span(believed, deviations, odds)
     if few is None and ends is None and len(first.values):  # popular values are all there is, however many
         few = first.values
     most = int(np.argmax(counts))  # something is there, though nothing shows it

@@ -34,9 +34,9 @@ from factored_mwem.errors import InputError
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.popular import (
     CERTAIN,
+    FINER,
     SHIFT,
-    as_written,
-    keys_of,
+    first_keys,
     popular_together,
     second_share,
     threshold_for,
@@ -196,7 +196,7 @@ def discover(
         sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory
         if kind != "boolean":
             cost = part * each.get(kind, VALUES) * (1 - second)
-            start = with_decimals(ColumnDiscovery(session, sealed, start).popular(cost, delta))
+            start = ColumnDiscovery(session, sealed, start).popular(cost, delta)
         if start.kinds:
             start = ColumnDiscovery(session, sealed, start).beside_values(part)
         found.append(start)
@@ -269,11 +269,13 @@ class ColumnDiscovery:
         """Every value whose noisy count passes the threshold.
 
         Sensitivity: squared L2 k^2 or 2 k^2; l0 k or 2 k keys, linf k. A row has one key at most: its number
-        or moment, if it is of the type's kinds, else its text. Counted is c -> max(c - m, 0), m a fourth of
-        the noise's scale: a public function that never moves further than c itself and keeps 0 at 0, so the
-        sensitivities are those of the counts, and the threshold's delta holds as it stands: a key that only
-        one of two neighbours hands to the noise has a count of at most k. The many values that come a few
-        times need no noise then; m is added to what is kept.
+        or moment, if it is of the type's kinds, else its text; but a number that needs decimals, in a column
+        voted whole, has a key of FINER alone. Those are public and have counts in any case, so they need no
+        threshold: `popular_together` shows why such keys beside others cost nothing. Of the others counted is
+        c -> max(c - m, 0), m a fourth of the noise's scale: a public function that never moves further than c
+        itself and keeps 0 at 0, so the sensitivities are those of the counts, and the threshold's delta holds
+        as it stands: a key that only one of two neighbours hands to the noise has a count of at most k. The
+        many values that come a few times need no noise then; m is added to what is kept.
         """
         session, found, unit = self.session, self.found, self.session.unit
         sensitivity = unit.l2_squared_of_marginal
@@ -284,13 +286,14 @@ class ColumnDiscovery:
             self.sealed,
             Charge("discover", Mechanism.THRESHOLD, (name, "values"), scale, sensitivity, charged),
         )
-        counts = keys_of(as_written(found), column, least)
-        kept = session.noise.threshold(counts, scale=scale, threshold=threshold)
+        counts, listed = first_keys(found, column, least)
+        kept = session.noise.threshold(counts, scale=scale, threshold=threshold, listed=listed)
         values = {float(key[1:]): n + least for key, n in kept.items() if key[0] == "v"}
         texts = {key[1:]: n + least for key, n in kept.items() if key[0] == "t"}
         enough = threshold + least
         certain = enough + CERTAIN * scale
-        return replace(found, values=values, texts=texts, stddev=scale, threshold=enough, enough=certain)
+        found = replace(found, values=values, texts=texts, stddev=scale, threshold=enough, enough=certain)
+        return with_decimals(found, [kept[key] for key in FINER], scale) if listed else found
 
     def rounded(self, cost: Fraction) -> FoundColumn:
         """What the whole numbers are rounded to that are not popular.

@@ -30,7 +30,8 @@ class FoundColumn:
     the coarse grid, of `coarse_stddev`. `edges`, `noisy`: finer cells and their noisy counts, of
     `cell_stddev`; none if nothing stands out. `multiple_of`: what nearly all of what is left of whole numbers
     is rounded to. `mixed`: whether the votes say that there are texts beside the numbers or moments of a
-    column of text, found or not.
+    column of text, found or not. `rounded`: the noisy count of rows that hold decimals in a column of whole
+    numbers, too few to be told from its noise of `rounded_stddev`; that is 0 where it was not counted.
     """
 
     column: pa.Field
@@ -57,6 +58,8 @@ class FoundColumn:
     multiple_of: int = 1
     numbers: float = 0.0
     mixed: bool = False
+    rounded: float = 0.0
+    rounded_stddev: float = 0.0
 
     @property
     def unit(self) -> str:

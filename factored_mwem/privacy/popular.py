@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from factored_mwem.accounting.accountant import RARER, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
@@ -19,7 +21,7 @@ from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.kinds import MAX_DECIMALS
+from factored_mwem.tables.codes.kinds import DECIMALS, KINDS, MAX_DECIMALS, NUMBERS, kind_of
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
@@ -34,6 +36,17 @@ CERTAIN = 3.0
 COLUMNS = 3
 """The second look is for so many columns or more: of fewer, one look with all the budget finds as much."""
 
+COARSE = 2
+"""Decimals that the first of the two keys of FINER needs at most: prices have them."""
+FINER = {"f1": DECIMALS[:COARSE], "f3": (*DECIMALS[COARSE:], NUMBERS[-1])}
+"""The keys of rows whose numbers are not whole, and the kinds that each counts."""
+SEEN = 4.5
+"""Standard deviations of noise from which on such rows are believed: noise alone makes them so in one of
+100,000 columns.
+"""
+DOUBT = 2.5
+"""The same from which on they may be there."""
+
 
 def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, int]:
     """The counts of the keys of a column, less `least`, where any are left: "v" and a number or moment, "t"
@@ -44,26 +57,30 @@ def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, 
     return counts | {"t" + text: n for text, n in column.texts(found.kinds, least).items()}
 
 
-def as_written(found: FoundColumn) -> FoundColumn:
-    """The same column, whose numbers are read as they are where the votes call them whole: votes don't show
-    decimals in a few per cent of the rows, but a single value that often is popular.
+def first_keys(found: FoundColumn, column: ColumnProfile, least: int) -> tuple[dict[str, int], list[str]]:
+    """(the counts of a column's keys in the first look, the keys that are listed). Of what is voted to be
+    whole numbers, rows that need decimals have a key of FINER, however often each value comes.
     """
-    return replace(found, type="number", decimals=None) if found.type == "integer" else found
+    if found.type != "integer" or kind_of(found.column) == "integer":
+        return keys_of(found, column, least), []
+    votes = column.votes()
+    finer = {key: int(sum(votes[KINDS.index(kind)] for kind in kinds)) for key, kinds in FINER.items()}
+    whole = {"v" + repr(v): n for v, n in column.popular(("integer",), "number", 1.0, least).items()}
+    texts = {"t" + text: n for text, n in column.texts(found.kinds, least).items()}
+    return whole | texts | finer, list(finer)
 
 
-def with_decimals(found: FoundColumn) -> FoundColumn:
-    """The same column, of numbers with decimals if a value that the first look found among whole numbers has
-    any. It looks at what noise and threshold have let through, so it costs nothing.
+def with_decimals(found: FoundColumn, finer: Sequence[int], stddev: float) -> FoundColumn:
+    """The same column of whole numbers, with decimals where the noisy counts of rows that need those of FINER
+    stand out, alone or together; the finer ones where those rows may be there. It looks at noisy answers, so
+    it costs nothing.
     """
-    if found.type != "integer":
-        return found
-    needed = {v: next((d for d in range(MAX_DECIMALS + 1) if round(v, d) == v), None) for v in found.values}
-    most = max((d for d in needed.values() if d is not None), default=0)
-    if not most:
-        return found
-    steps = {v: float(round(v * 10**most)) for v, d in needed.items() if d is not None}
-    steps = {v: step for v, step in steps.items() if abs(step) < MAX_POPULAR}
-    values = {step: found.values[v] for v, step in steps.items()}
+    counts = np.array(finer)
+    if counts.max() <= SEEN * stddev and counts.sum() <= SEEN * stddev * len(counts) ** 0.5:
+        return replace(found, rounded=float(counts.sum()), rounded_stddev=stddev * len(counts) ** 0.5)
+    most = MAX_DECIMALS if counts[-1] > DOUBT * stddev else COARSE
+    steps = {value * 10**most: n for value, n in found.values.items()}
+    values = {step: n for step, n in steps.items() if abs(step) < MAX_POPULAR}
     return replace(found, type="number", decimals=most, values=values)
 
 

@@ -411,3 +411,14 @@ def test_bins_reach_the_ends_of_the_type() -> None:
     made, _ = learnt(pa.table({"x": pa.array(values, pa.decimal128(3, 2))}), FakeNoise(), 10.0)
     cuts = made.domain["x"].cuts
     assert cuts[0] == pytest.approx(-9.99) and cuts[-1] >= 9.99
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_what_lies_beside_popular_values_alone_has_bins_among_and_near_them(kind: str) -> None:
+    """Seen to fail: beside the hours 0, 6, 12 and 18 came one bin from 10 to 99, and days had 99 hours."""
+    values = {0.0: 5000, 6.0: 5000, 12.0: 5000, 18.0: 5000}
+    found = FoundColumn(pa.field("hour", pa.string()), kind, 21_000.0, 21_000.0, values=values)
+    edges = First.of(found).edges
+    near = edges[(edges > 12) & (edges < 50)]
+    assert {6, 12}.issubset(edges.tolist()) and np.diff(near).max() <= 18 and 18 < near[near > 18].min() <= 25
+    assert First.of(found).span == (0, 18)

@@ -33,6 +33,7 @@ from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover as discovery
 from factored_mwem.privacy.discover import BELIEVED, SHIFT, ColumnDiscovery, Votes, discover, rows_seen
 from factored_mwem.privacy.found_column import FoundColumn
+from factored_mwem.privacy.popular import with_decimals
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
@@ -120,7 +121,10 @@ def broken(ours: Call, theirs: Call, unit: Unit, charged: float) -> bool:
     """Whether two inputs to the noise differ by more than the unit allows or the charge pays for."""
     if ours.method == "threshold":
         assert isinstance(ours.values, dict) and isinstance(theirs.values, dict)
-        if min([*ours.values.values(), *theirs.values.values()], default=1) < 1:
+        if ours.listed != theirs.listed:
+            return True
+        unlisted = [n for call in (ours, theirs) for key, n in call.values.items() if key not in call.listed]
+        if min(unlisted, default=1) < 1:
             return True  # a key whose count is 0 is there
         keys = sorted(ours.values | theirs.values)
         change = np.array(
@@ -205,6 +209,10 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "texts",
         lambda honest: lambda self, without, *rest: honest(self, (), *rest),
     ),
+    "rows that need decimals count under their number, too": (
+        "popular",
+        lambda honest: lambda self, of, *rest: honest(self, discovery.NUMBERS, *rest),
+    ),
     "a zone counts for all rows that say it, whoever they are": (
         "zones",
         lambda honest: lambda self: honest(self) * len(self.values),
@@ -217,6 +225,7 @@ SEEN = [
     ("integer", ONE, [-1] * 5, [-1] * 4, "integer", Fraction(50)),
     ("integer", ONE, [1] * 3, [1] * 2, "integer", Fraction(1, 200)),
     ("text", ONE, ["1"] * 9, ["1"] * 8, "integer", Fraction(50)),
+    ("text", ONE, ["1"] * 9 + ["0.29"] * 9, ["1"] * 9 + ["0.29"] * 8, "integer", Fraction(50)),
     ("integer", ONE, [40] * 9, [40] * 8, "integer", Fraction(50)),
     ("text", ONE, ["2020-01-01Z", "N"] * 9, ["2020-01-01Z", "N"] * 8 + ["N"], "datetime", Fraction(50)),
 ]
@@ -351,20 +360,58 @@ def test_values_of_numbers_and_texts_are_found_and_the_rest_in_cells() -> None:
     assert len(grid) == len(coarse_grid("integer")) - 1 and grid.sum() == fine.sum() == 6000
 
 
-def test_a_popular_decimal_among_whole_numbers_makes_a_column_of_numbers(tmp_path: Path) -> None:
-    """One row in 25 has one: too few for votes, enough for a value of its own."""
+def mostly_whole(tmp_path: Path, decimals: Sequence[str], rows: int) -> tuple[Path, list[str]]:
+    """A CSV of thirteen columns of whole numbers; in `rows` of 20,000 the first has one of `decimals`."""
     whole = [str(i % 9) for i in range(20_000)]
-    some = ["2.25" if i % 25 == 0 else text for i, text in enumerate(whole)]
-    path = tmp_path / "t.csv"
-    names = ["some", *(f"c{i}" for i in range(12))]
+    some = [decimals[i % len(decimals)] if i < rows else text for i, text in enumerate(whole)]
+    path, names = tmp_path / "t.csv", ["some", *(f"c{i}" for i in range(12))]
     path.write_text(
         "\n".join([",".join(names), *(f"{x}" + f",{y}" * 12 for x, y in zip(some, whole, strict=True))])
     )
+    return path, names
+
+
+@pytest.mark.parametrize("decimals", [["2.25"], [f"{i}.{i % 90 + 10}" for i in range(9)]])
+def test_decimals_among_whole_numbers_make_a_column_of_numbers(tmp_path: Path, decimals: list[str]) -> None:
+    """One row in 25 has some: too few for votes, whether one value has them or nine that are not popular.
+    Seen to fail: where only popular values were looked at.
+    """
+    path, names = mostly_whole(tmp_path, decimals, 800)
     made = run(path, Policy.of(epsilon=1.0, delta=1e-9), FakeNoise(), domain=None)
     assert [made.domain[name].type for name in names] == ["number", *["integer"] * 12]
     released = made.to_arrow().column("some").to_numpy()
-    assert (released == 2.25).mean() == pytest.approx(0.04, abs=0.004)
-    assert set(released) <= {2.25, *range(9)}
+    assert (released % 1 != 0).mean() == pytest.approx(0.04, abs=0.01)
+    if len(decimals) == 1:
+        assert set(released) <= {2.25, *range(9)}
+    else:
+        assert made.domain["some"].decimals == 2
+
+
+def test_decimals_that_were_not_seen_are_said(tmp_path: Path) -> None:
+    """Where a few rows may hold some a warning names the column; a note says how many are never seen."""
+    path, _ = mostly_whole(tmp_path, ["0.5"], 350)
+    made = run(path, Policy.of(epsilon=1.0, delta=1e-9), FakeNoise(), domain=None)
+    assert made.domain["some"].type == "integer"
+    (warning,) = [text for text in made.manifest.warnings if "decimals" in text]
+    assert warning.startswith("'some' was learnt as whole numbers, but about 350 of its values")
+    (note,) = [text for text in made.manifest.notes if "decimals" in text]
+    assert 350 < int(note.split()[5].replace(",", "")) < 800
+
+
+@pytest.mark.parametrize(
+    ("counts", "decimals"),
+    [((0, 0), None), ((449, 0), None), ((451, 0), 2), ((0, 451), 6), ((330, 330), 6), ((-800, 451), 6)],
+)
+def test_noise_alone_makes_no_decimals(counts: tuple[int, int], decimals: int | None) -> None:
+    """Each key alone, or both together, must stand out; what is finest decides."""
+    whole = FoundColumn(pa.field("x", pa.string()), "integer", 9.0, 9.0, values={3.0: 50, 2.0**52: 9})
+    found = with_decimals(whole, counts, 100.0)
+    assert found.decimals == decimals and found.type == ("integer" if decimals is None else "number")
+    scale = 10 ** (decimals or 0)
+    assert found.values == ({3.0 * scale: 50} if decimals else whole.values)
+    assert (found.rounded, found.rounded_stddev) == (
+        (sum(counts), pytest.approx(141.4, abs=0.1)) if decimals is None else (0, 0)
+    )
 
 
 def test_what_whole_numbers_are_rounded_to_is_found() -> None:

@@ -27,6 +27,7 @@ from factored_mwem.pipeline.record.manifest import (
     Stage,
 )
 from factored_mwem.pipeline.spending import Spent
+from factored_mwem.privacy.popular import DOUBT, SEEN
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import DEFAULT_MAX_ROWS, Policy
@@ -60,7 +61,7 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         found_rules=tuple(_found_rules(plan)),
         sample_seed=request.sample_seed,
         warnings=tuple(_warnings(plan, fitted)),
-        notes=fitted.notes,
+        notes=(*fitted.notes, *_unseen_decimals(plan)),
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
     )
 
@@ -152,6 +153,7 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
     yield from _losses(plan)
+    yield from _rounded(plan)
 
 
 def _losses(plan: Plan) -> Iterator[str]:
@@ -180,6 +182,28 @@ def _losses(plan: Plan) -> Iterator[str]:
                 )
             share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
+
+
+def _rounded(plan: Plan) -> Iterator[str]:
+    """Columns of whole numbers of which some rows may have held decimals, as far as noise tells."""
+    for name, (rows, stddev) in plan.learning.rounded.items() if plan.learning is not None else ():
+        if name in plan.domain and rows > DOUBT * stddev:
+            yield (
+                f"{name!r} was learnt as whole numbers, but about {rows:,.0f} of its values may have had "
+                "decimals, which are lost then; declare it as a number if it has any"
+            )
+
+
+def _unseen_decimals(plan: Plan) -> Iterator[str]:
+    """Below how many rows decimals among whole numbers are not seen."""
+    rounded = plan.learning.rounded if plan.learning is not None else {}
+    if rounded:
+        most = max(SEEN * stddev for _, stddev in rounded.values())
+        counted = "people" if plan.policy.people else "rows"
+        yield (
+            f"decimals in fewer than about {most:,.0f} {counted} of a column of whole numbers would not have "
+            "been seen, and are rounded down"
+        )
 
 
 def _few(enough: float, policy: Policy) -> str:
