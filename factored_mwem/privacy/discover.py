@@ -327,7 +327,7 @@ class ColumnDiscovery:
         return replace(found, zone=ZONES[most] if noisy[most] >= AGREED * found.numbers else "UTC")
 
     def cells(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
-        """Where the numbers or moments lie that are not popular: a look over the whole public grid, and others
+        """Where the numbers or moments lie that are not popular: a look over the whole public grid, and some
         at what stands out there, each over cells that follow from the noisy counts of the one before. As
         long as much lies in few cells, a look that costs little says where in them; the last has what is left
         of `fine`. Cost: at most `coarse` + `fine`, for each charges a part of those before its noise is
