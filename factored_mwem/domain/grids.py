@@ -22,6 +22,10 @@ THIN = 2.0
 """A cell below this many standard deviations may be empty: it joins its like, not its full neighbours."""
 PIECES = 64
 """Cells that a column's span is cut into for a second look, about."""
+CROWDED = 1 / 8
+"""The share of all that a cell may hold before it is cut, and looked at again: one in which nearly all lies
+says nothing of where it lies there.
+"""
 MOST_BINS = 128
 """Bins of a column at most, about."""
 SINGLE = 64
@@ -201,6 +205,16 @@ def refine(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, pieces: int, 
     least = np.where(mass > CLEAR * stddev, 4, 1)
     least[[0, -1]] = ENDS
     return _cut_up(edges, np.maximum(parts, least).tolist(), step)
+
+
+def zoom(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, pieces: int, step: int = 1) -> np.ndarray:
+    """The same cells, those that are crowded cut in proportion to their noisy count into `pieces`, about, if
+    all lay in them; all as they are where none is, or none can be cut.
+    """
+    total = max(float(noisy[noisy > THIN * stddev].sum()), 1.0)
+    crowded = noisy > max(CROWDED * total, CLEAR * stddev)
+    parts = np.where(crowded, np.ceil(noisy / total * pieces), 1).astype(int)
+    return _cut_up(edges, parts.tolist(), step)
 
 
 def _cut_up(edges: Sequence[float] | np.ndarray, pieces: Sequence[int], step: int) -> np.ndarray:

@@ -29,6 +29,7 @@ from factored_mwem.domain.grids import (
     refine,
     rounded_to,
     seen_span,
+    zoom,
 )
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.found_column import FoundColumn
@@ -78,6 +79,8 @@ TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
+CLOSER, CLOSEST = Fraction(1, 8), 4
+"""Of the second of those looks, what one at crowded cells costs, and how many there may be before it."""
 ROUNDING = Fraction(1, 4)
 """What the first look at whole numbers gives away for what they are rounded to."""
 ZONE = Fraction(1, 4)
@@ -327,8 +330,11 @@ class ColumnDiscovery:
         return replace(found, zone=ZONES[most] if noisy[most] >= AGREED * found.numbers else "UTC")
 
     def cells(self, coarse: Fraction, fine: Fraction) -> FoundColumn:
-        """Where the numbers or moments lie that are not popular: a look over the whole public grid, and one
-        at what stands out there, over cells that follow from the first look's noisy counts.
+        """Where the numbers or moments lie that are not popular: a look over the whole public grid, and some
+        at what stands out there, each over cells that follow from the noisy counts of the one before. As
+        long as much lies in few cells, a look that costs little says where in them; the last has what is left
+        of `fine`. Cost: at most `coarse` + `fine`, for each charges a part of those before its noise is
+        drawn, and which looks there are follows from noisy answers.
         """
         grid = coarse_grid(self.found.unit)
         noisy, stddev = self.histogram("range", grid, coarse)
@@ -339,7 +345,16 @@ class ColumnDiscovery:
         inside = slice(span[0], span[1])
         edges, step = grid[span[0] : span[1] + 1], max(self.found.tick, self.found.multiple_of)
         edges = refine(edges, noisy[inside], stddev, pieces=PIECES, step=step)
-        noisy, stddev = self.histogram("detail", edges, fine)
+        left = fine
+        for _ in range(CLOSEST):
+            if edges.dtype == np.int64 and np.diff(edges).max() <= step:
+                break  # a cell each
+            noisy, stddev = self.histogram("closer", edges, fine * CLOSER)
+            left -= fine * CLOSER
+            before, edges = len(edges), zoom(edges, noisy, stddev, pieces=PIECES, step=step)
+            if len(edges) == before:
+                break
+        noisy, stddev = self.histogram("detail", edges, left)
         first, last = seen_span(noisy, stddev) or (0, len(noisy))
         return replace(found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 

@@ -170,11 +170,11 @@ def found_keys(
     at: int, found: FoundColumn, kept: Mapping[str, int], scale: float, least: int
 ) -> dict[str, int]:
     """Of the column at this place the keys of `kept`, with counts in parts of WEIGHT: those that passed the
-    threshold, and those listed that stand out from the noise of all of them, and from what the first look
-    had: what is rarer would be lost in that of the column's marginal.
+    threshold, and those listed that stand out from the noise of all of them. A code for what is rarer than
+    the noise of the column's marginal is still nearer to the truth than `other`.
     """
     place, listed = f"{at} ", set(listed_keys(at, found))
-    stands_out = max(scale * level(len(listed), FALSE), found.stddev * WEIGHT)
+    stands_out = scale * level(len(listed), FALSE)
     return {
         key.removeprefix(place): n if key in listed else n + least
         for key, n in kept.items()

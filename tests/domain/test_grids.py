@@ -129,6 +129,20 @@ def test_refined_cells_and_bins_lie_within_the_cells_they_are_made_from(
         assert set(steps.tolist()) <= set(bins.tolist())
 
 
+@settings(max_examples=200, deadline=None)
+@given(cells(), st.sampled_from([1, 7]))
+def test_only_crowded_cells_are_cut_closer(made: tuple[np.ndarray, np.ndarray], step: int) -> None:
+    edges, counts = made
+    closer = grids.zoom(edges, counts, 10.0, pieces=grids.PIECES, step=step)
+    assert set(edges.tolist()) <= set(closer.tolist()) and (np.diff(closer) > 0).all()
+    assert len(closer) <= len(edges) + grids.PIECES + 1 / grids.CROWDED
+    for low, high, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True):
+        inside = ((closer > low) & (closer < high)).sum()
+        few = count <= 10.0 * grids.CLEAR or count <= grids.CROWDED * counts[counts > 20].sum()
+        assert not (few and inside), "a cell that is not crowded stays"
+        assert few or high - low <= 2 * step or inside, "one that is gets edges inside"
+
+
 def test_bins_hold_about_as_many_rows_as_asked() -> None:
     edges = np.arange(0, 10_001, 100)
     counts = np.round(2000 * np.exp(-np.arange(100) / 20)).astype(np.int64)

@@ -26,7 +26,7 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.grids import CLEAR, MULTIPLES, coarse_grid
+from factored_mwem.domain.grids import CLEAR, CROWDED, MULTIPLES, coarse_grid
 from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
@@ -342,7 +342,41 @@ def test_the_cost_is_the_share_at_most() -> None:
         assert share / 4 < ledger.spent / ledger.budget.amount <= share
 
 
+def looks_of_cells(values: Sequence[Any], rho: Fraction) -> tuple[FoundColumn, list[tuple[str, Fraction]]]:
+    """The cells of a column of whole numbers without noise, and what each look at them was charged."""
+    accountant = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
+    session = Session(accountant, ONE, FakeNoise())
+    sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, pa.int64())})), ["x"])["x"])
+    start = FoundColumn(pa.field("x", pa.int64()), "integer", 9.0, 9.0, numbers=9.0)
+    found = ColumnDiscovery(session, sealed, start).cells(rho, rho)
+    return found, [(entry.target[-1], entry.cost) for entry in accountant.entries]
+
+
+@pytest.mark.parametrize("width", [10**3, 10**6, 10**9, 10**13])
+def test_looks_that_go_closer_cost_no_more_than_one(width: int) -> None:
+    """However narrow what lies in a cell is, and so however many looks there are."""
+    values = [36 * 10**13 + width * i // 3000 for i in range(3000)]
+    rho = Fraction(1, 10)
+    _, charged = looks_of_cells(values, rho)
+    names = [name for name, _ in charged]
+    assert names == ["range", *["closer"] * (len(names) - 2), "detail"]
+    assert 1 <= names.count("closer") <= discovery.CLOSEST
+    costs = [cost for _, cost in charged]
+    assert Fraction(99, 100) * rho < sum(costs[1:]) <= rho and costs[0] <= rho
+
+
 # --- what is found ---
+
+
+def test_numbers_in_narrow_clusters_are_told_apart() -> None:
+    """Codes of places: five clusters, each a hundred-thousandth as wide as the numbers are large."""
+    prefixes = [36005, 36047, 36061, 36081, 36085]
+    values = [prefix * 10**10 + i * 10**6 for prefix in prefixes for i in range(1000)]
+    found, charged = looks_of_cells(values, Fraction(1, 10))
+    assert found.edges is not None and found.noisy is not None and charged[1][0] == "closer"
+    widths = np.diff(found.edges)[found.noisy > 0]
+    assert found.noisy.max() <= CROWDED * len(values) and widths.max() < 10**9
+    assert found.noisy.sum() == len(values)
 
 
 def test_values_of_numbers_and_texts_are_found_and_the_rest_in_cells() -> None:
@@ -354,7 +388,7 @@ def test_values_of_numbers_and_texts_are_found_and_the_rest_in_cells() -> None:
     (found,) = found_in(pa.table({"x": column}), fake)
     assert found.type == "integer" and found.values == {40.0: 4000} and found.texts == {"N": 3000}
     assert found.noisy is not None and 5500 < found.noisy.sum() <= 6000
-    multiples, grid, fine = [c.values for c in fake.calls if c.method == "add"][1:]
+    multiples, grid, *_, fine = [c.values for c in fake.calls if c.method == "add"][1:]
     assert isinstance(multiples, np.ndarray) and multiples.sum() == 6000 and found.multiple_of == 1
     assert isinstance(grid, np.ndarray) and isinstance(fine, np.ndarray)
     assert len(grid) == len(coarse_grid("integer")) - 1 and grid.sum() == fine.sum() == 6000
