@@ -31,7 +31,7 @@ OPENERS = (
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
     "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
-    "privacy.single_values.single_values",
+    "privacy.single_values.counts_together",
     "privacy.discover.ColumnDiscovery.zone",
     "privacy.other.smooth.measure_smooth", "privacy.other.projected.measure_by_laplace",
 )  # fmt: skip
@@ -132,8 +132,8 @@ def _called(node: ast.AST | None) -> str:
 
 
 HANDED_TO = (
-    "encode of discover popular_together relations_in single_values learn read read_edges seal_rows "
-    "check_numbers isinstance"
+    "encode of counts_together discover popular_together relations_in single_values learn read read_edges "
+    "seal_rows check_numbers isinstance"
 )
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "

@@ -11,15 +11,20 @@ Source: Kiefer, Wolfowitz 1956 (nonparametric maximum likelihood of a mixture); 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from factored_mwem.domain.grids import LIKELY
 
-MOST_ALL, MOST = 2**12, 2**14
-"""Single values of a column that are counted, where all are; and where only those are that lie in cells which
-likely hold something. Noise is drawn for each.
+MOST_ALL, MOST, MOST_IN_CLASSES = 2**12, 2**14, 2**17
+"""Single values of a column that are counted, where all are; where only those are that lie in cells which
+likely hold something; and where they are counted in classes first. Noise is drawn for each count.
+"""
+CLASSES = 4093
+"""Values are of one class where their steps from 0 leave the same remainder by this prime: what is regular
+about codes does not put them together.
 """
 GROUP = 16
 """Single values at least that have a mean together."""
@@ -27,14 +32,25 @@ LUMPY = 5.0
 """Deviations of noise from which counts are believed to differ from their group's mean; else values are drawn
 evenly, as from any bin.
 """
-ABSENT = (0.01, 0.05, 0.15)
-"""The share of what bins draw that is expected to lie at values that nobody has: the least of these at which
-the expected error is no larger than that of drawing evenly.
+ABSENT = (0.01, 0.05, 0.15, 0.4)
+"""The share of what bins draw that is expected to lie at values that nobody has: one of these is chosen, or
+drawing evenly, by what that costs.
 """
+HARM = 2.0
+"""What a row with a value that nobody has costs, beside the distance of what is drawn from what is there."""
 FEWER = 0.95
 """Where what was seen does not tell nothing from little, so large a part of the values counts as absent."""
-EXPLAINED = 0.25
+EXPLAINED = 0.1
 """The share of what was counted that such values must have."""
+BASES = (100, 10)
+"""Of the last digits that values may follow; each has FULL values for each at least."""
+FULL = 4
+NOBODY = 0.9
+"""How likely it must be that digits have no value at all."""
+CLOCK, CLOCK_SHARE = range(60, 100), 0.1
+"""Last digits that no time of a clock has, and the share of what they would hold else that noise may show."""
+PARTS = 16
+"""Of how often values are drawn, in rows: weights are whole numbers."""
 LEVELS, LEAST, ROUNDS, SAMPLE = 40, 0.25, 40, 4096
 """Of the mixture: counts that are tried, the least of them in means, steps, and values it is made from."""
 
@@ -53,17 +69,30 @@ class Singles:
         return Singles(self.units[which], self.counts[which])
 
 
+class Signal(NamedTuple):
+    """The `total` of counts, and how often a value comes, the mean over what was counted: `each`."""
+
+    total: float
+    each: float
+
+    @property
+    def values(self) -> float:
+        """About how many values hold most of it."""
+        return self.total / self.each
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SingleCells:
     """Cells of one value each, within wider ones that noisy counts fixed. `edges: int64[cell + 1]`; `single:
     int64[single]`, which cells; `units: int64[single]`; `level: float64[single]`, the mean count of a value
-    thereabouts.
+    thereabouts, of which its digits make it so many `times`: float64[single].
     """
 
     edges: np.ndarray
     single: np.ndarray
     units: np.ndarray
     level: np.ndarray
+    times: np.ndarray
 
     @classmethod
     def of(cls, edges: np.ndarray, noisy: np.ndarray, stddev: float, step: int) -> SingleCells | None:
@@ -75,7 +104,7 @@ class SingleCells:
         cut = values > 0
         if values.sum() > MOST_ALL:
             cut &= noisy > LIKELY * stddev
-        if not cut.any() or values[cut].sum() > MOST:
+        if not cut.any() or values[cut].sum() > MOST_IN_CLASSES:
             return None
         firsts, lasts = ends[:-1][cut], ends[1:][cut]
         inner = [np.arange(first, last) * step for first, last in zip(firsts, lasts, strict=True)]
@@ -84,25 +113,121 @@ class SingleCells:
         _, group = np.unique((np.cumsum(sizes) - sizes) // GROUP, return_inverse=True)
         mean = np.bincount(group, noisy[cut]) / np.bincount(group, sizes)
         units = np.concatenate(inner)
-        return cls(fine, np.searchsorted(fine, units), units, np.repeat(np.maximum(mean[group], 0.0), sizes))
+        level = np.repeat(np.maximum(mean[group], 0.0), sizes)
+        return cls(fine, np.searchsorted(fine, units), units, level, np.ones(len(units)))
 
-    def seen(self, counts: np.ndarray, stddev: float, special: np.ndarray) -> Singles | None:
-        """The values that are there and are not `special`; None where all may be, about evenly. `counts:
-        float64[single]`, with noise of `stddev`, each about the same part of what it counts.
+    def only(self, which: np.ndarray) -> SingleCells:
+        """Those of the single values: bool[single]."""
+        return replace(
+            self,
+            single=self.single[which],
+            units=self.units[which],
+            level=self.level[which],
+            times=self.times[which],
+        )
+
+    def signal(
+        self, counts: np.ndarray, stddev: float, special: np.ndarray, classes: np.ndarray | None = None
+    ) -> Signal | None:
+        """What the counts say of how many values there are; None where not that they are few. `counts:
+        float64[single]`, or of the `classes: int64[single]` that values are in.
+        """
+        level = np.where(np.isin(self.units, special), 0.0, self.level)
+        level = level if classes is None else np.bincount(classes, level, minlength=len(counts))
+        looked = level > 0
+        counts, level, total = counts[looked], level[looked], float(counts[looked].sum())
+        if total <= 0:
+            return None
+        level = level * (total / level.sum())
+        excess = float(((counts - level) ** 2).sum()) - len(counts) * stddev**2
+        if excess < LUMPY * (2 * len(counts)) ** 0.5 * stddev**2:
+            return None
+        return Signal(total, (excess + float((level**2).sum())) / total)
+
+    def by_digits(self, counts: np.ndarray, stddev: float, special: np.ndarray) -> SingleCells:
+        """The same with levels that follow the last digits of values, where those tell much: minutes of a
+        clock, round numbers. `counts: float64[single]`, with noise of `stddev`; not of the `special` values.
         """
         looked = np.flatnonzero((self.level > 0) & ~np.isin(self.units, special))
-        counts, level = counts[looked], self.level[looked]
+        total = counts[looked].sum()
+        if total <= 0:
+            return self
+        level = self.level[looked] * (total / self.level[looked].sum())
+        times = np.ones(len(self.units))
+        times[looked] = _by_digits(self.units[looked], counts[looked], level, stddev)
+        return replace(self, level=self.level * times, times=times)
+
+    def within(self, edges: np.ndarray, counts: np.ndarray, special: np.ndarray) -> SingleCells:
+        """The same with the means of other, known bins: `edges: [bin + 1]`, `counts: int64[bin]`, of what is
+        not `special`. Values beyond have none.
+        """
+        place = np.searchsorted(edges, self.units, side="right") - 1
+        inside = (place >= 0) & (place < len(counts)) & ~np.isin(self.units, special)
+        place = np.clip(place, 0, len(counts) - 1)
+        room = np.bincount(place[inside], self.times[inside], minlength=len(counts))
+        times = np.where(room[place] > 0, self.times, 1.0)  # digits that nobody has, where nothing else is
+        room = np.bincount(place[inside], times[inside], minlength=len(counts))
+        mean = np.maximum(counts, 0) / np.maximum(room, LEAST)
+        return replace(self, level=np.where(inside, mean[place] * times, 0.0))
+
+    def seen(
+        self, counts: np.ndarray, stddev: float, special: np.ndarray, bins: np.ndarray | None = None
+    ) -> Singles | None:
+        """The values that are there and are not `special`; None where all may be, about evenly. `counts:
+        float64[single]`, with noise of `stddev`, each about the same part of what it counts. Of `bins: [bin +
+        1]`, which hold something, each has one value at least.
+        """
+        looked = np.flatnonzero((self.level > 0) & ~np.isin(self.units, special))
+        counts, units = counts[looked], self.units[looked]
         if not len(looked) or counts.sum() <= 0:
             return None
-        level = level * (counts.sum() / level.sum())
+        level = self.level[looked] * (counts.sum() / self.level[looked].sum())
+        drawn = level if (self.times != 1).any() else None
         spread = ((counts - level) ** 2).sum() / stddev**2 - len(counts)
-        if spread < LUMPY * (2 * len(counts)) ** 0.5:
+        if spread >= LUMPY * (2 * len(counts)) ** 0.5:
+            posterior, tried = _posterior(counts, level, stddev)
+            single = _chosen(posterior, tried, level)
+            if single is not None and counts[single > 0].sum() >= EXPLAINED * counts.sum():
+                drawn = (
+                    single if bins is None else _filled(single, units, (posterior * tried).sum(axis=1), bins)
+                )
+        if drawn is None:
             return None
-        which = _chosen(*_posterior(counts, level, stddev), level)
-        if which is None or counts[which > 0].sum() < EXPLAINED * counts.sum():
-            return None
-        drawn = np.maximum(np.rint(which), 1).astype(np.int64)
-        return Singles(self.units[looked], drawn).of(which > 0)
+        weights = np.maximum(np.rint(drawn * PARTS), 1).astype(np.int64)
+        return Singles(units, weights).of(drawn > 0)
+
+
+def _filled(drawn: np.ndarray, units: np.ndarray, expected: np.ndarray, bins: np.ndarray) -> np.ndarray:
+    """The same with the likeliest value in each bin that holds none: its rows would be drawn evenly."""
+    place = np.searchsorted(bins, units, side="right")
+    order = np.lexsort((-expected, place))
+    _, first = np.unique(place[order], return_index=True)
+    empty = np.bincount(place, drawn)[place] == 0
+    likeliest = np.isin(np.arange(len(units)), order[first])
+    return np.where(empty & likeliest, np.maximum(expected, 1.0), drawn)
+
+
+def _by_digits(units: np.ndarray, counts: np.ndarray, level: np.ndarray, stddev: float) -> np.ndarray:
+    """float64[value]: how many times its level a value comes by its last digits alone, as expected from all
+    of them; 1 where they don't stand out; 0 where most likely nothing has these digits.
+    """
+    for base in BASES:
+        digits, last, size = np.unique(units % base, return_inverse=True, return_counts=True)
+        if len(units) < FULL * len(size):
+            continue
+        held, noise = np.bincount(last, level), stddev * np.sqrt(size)
+        each = np.bincount(last, counts)
+        if (((each - held) / noise) ** 2).sum() - len(size) < LUMPY * (2 * len(size)) ** 0.5:
+            continue
+        posterior, tried = _posterior(each, held, noise)
+        times = (posterior * tried).sum(axis=1) / held
+        nobody = posterior[:, 0] > NOBODY
+        if base == CLOCK.stop and (late := digits >= CLOCK.start).any():
+            nobody |= late & (each[late].sum() < CLOCK_SHARE * held[late].sum())
+        factor: np.ndarray = np.where(nobody, 0.0, times)[last]
+        if (level * factor).sum() > 0:
+            return factor * (level.sum() / (level * factor).sum())
+    return np.ones(len(units))
 
 
 def _chosen(posterior: np.ndarray, tried: np.ndarray, level: np.ndarray) -> np.ndarray | None:
@@ -110,28 +235,35 @@ def _chosen(posterior: np.ndarray, tried: np.ndarray, level: np.ndarray) -> np.n
     `posterior`, `tried: float64[value, count]`: how likely each count is, and that count.
     """
     absent, expected = posterior[:, 0], (posterior * tried).sum(axis=1)
+    total = expected.sum()
 
-    def error(drawn: np.ndarray) -> float:
-        drawn = drawn * (expected.sum() / drawn.sum())
-        return float((posterior * np.abs(tried - drawn[:, None])).sum())
+    def wrong(drawn: np.ndarray) -> float:
+        """The expected distance, and HARM times what lies at values that nobody has."""
+        drawn = drawn * (total / drawn.sum())
+        distance = float((posterior * np.abs(tried - drawn[:, None])).sum()) / 2
+        return distance + HARM * float((absent * drawn).sum())
 
-    order, evenly = np.argsort(absent, kind="stable"), error(level)
-    wrong = np.cumsum((absent * expected)[order]) / np.maximum(np.cumsum(expected[order]), 1e-9)
+    order = np.argsort(absent, kind="stable")
+    share = np.cumsum((absent * expected)[order]) / np.maximum(np.cumsum(expected[order]), 1e-9)
+    best, least = None, wrong(level)
     for most in ABSENT:
-        kept = order[(wrong <= most) & (absent[order] < 0.5)]
+        kept = order[(share <= most) & (absent[order] < 0.5)]
         drawn = np.where(np.isin(np.arange(len(level)), kept), expected, 0.0)
-        if len(kept) and error(drawn) <= evenly:
-            return drawn
-    return None
+        if len(kept) and (error := wrong(drawn)) < least:
+            best, least = drawn, error
+    return best
 
 
-def _posterior(counts: np.ndarray, level: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:
+def _posterior(
+    counts: np.ndarray, level: np.ndarray, stddev: np.ndarray | float
+) -> tuple[np.ndarray, np.ndarray]:
     """(float64[value, count]: how likely each count is, of which 0 is the first, and that count)."""
     most = max(float((counts / level).max()), 2.0)
     times = np.concatenate([[0.0], np.geomspace(LEAST, min(most, 1e6), LEVELS)])
+    noise = np.broadcast_to(stddev, counts.shape)[:, None]
 
     def likelihood(some: np.ndarray | slice) -> np.ndarray:
-        squares = ((counts[some, None] - level[some, None] * times) / stddev) ** 2
+        squares = ((counts[some, None] - level[some, None] * times) / noise[some]) ** 2
         likely: np.ndarray = np.exp((squares.min(axis=1, keepdims=True) - squares) / 2)
         return likely
 

@@ -13,6 +13,7 @@ import numpy as np
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span
+from factored_mwem.domain.singles import Singles
 from factored_mwem.mechanisms.first_domain import FEW, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
@@ -115,10 +116,23 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
         return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
     special, edges = first.attribute.special_values, first.edges[low : high + 1]
     facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
-    singles = found.singles.within(edges[0], edges[-1]) if found.singles is not None else None
-    if singles is not None and len(singles.units):
+    singles = _singles(first, edges, counts[low:high])
+    if singles is not None:
         facts |= {"binValues": in_json(found, singles.units), "binWeights": singles.counts.tolist()}
     return facts | ({"multipleOf": found.multiple_of} if found.multiple_of > 1 else {})
+
+
+def _singles(first: First, edges: np.ndarray, counts: np.ndarray) -> Singles | None:
+    """The values that bins are drawn from, where those were counted: by the marginal that was measured, what
+    a bin holds is known far better than before. `edges: [bin + 1]`, `counts: int64[bin]`.
+    """
+    found = first.found
+    if found.cells is None or found.single_counts is None:
+        return None
+    special = first.values.astype(np.int64)
+    cells = found.cells.within(edges, counts, special)
+    singles = cells.seen(found.single_counts, found.single_stddev, special, edges)
+    return singles if singles is not None and len(singles.units) else None
 
 
 def _free(first: First) -> tuple[np.ndarray, np.ndarray]:

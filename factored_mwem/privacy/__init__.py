@@ -112,7 +112,7 @@ to divide its number: so votes, counts of values, cells and multiples are margin
     The finer grid is made of the coarse one's noisy counts.
     In the look at single values (`single_values`) each row shares one weight among the cells of one value
     that it lies in, in all columns that have such: as in `popular_together`, but all cells are public, and
-    get noise, so there is no threshold and no delta.
+    get noise, so there is no threshold and no delta. Its second look is at cells that follow from the first.
  3. Reuse: first domain, bins, pruning and averages of two noisy counts of the same value are functions of
     noisy answers and public facts. That counts were selected by their size costs nothing more, for their
     release was paid for as a whole; it costs accuracy alone, see `with_popular`. `Session.recode` maps codes

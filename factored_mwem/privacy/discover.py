@@ -46,7 +46,7 @@ from factored_mwem.privacy.popular import (
 )
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
-from factored_mwem.privacy.single_values import single_values
+from factored_mwem.privacy.single_values import AGAIN, single_values
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import (
     KINDS,
@@ -204,9 +204,11 @@ def discover(
             start = ColumnDiscovery(session, sealed, start).beside_values(part)
         found.append(start)
     counted = part * second * sum(VALUES for one in found if one.kinds)
-    found = single_values(session, table, found, counted)
+    before = session.accountant.spent
+    most = budget.amount * min(AGAIN, share(0.0, len(names)) - share(rows, len(names)))
+    found = single_values(session, table, found, counted, most)
     cost = part * second * sum(each.get(kind, VALUES) for kind in types)
-    if any(one.cells is not None for one in found):
+    if session.accountant.spent > before:
         cost -= counted
     return popular_together(session, table, found, cost, budget.discovery_delta * second)
 

@@ -165,7 +165,7 @@ def singles(unit: Unit) -> Check:
     budget = Budget(1.0, 1e-6, ZCDP, RHO, DELTA)
 
     def act(table: Source, session: Session) -> dict[str, Any]:
-        columns = single_values(session, table, found, RHO)
+        columns = single_values(session, table, found, RHO, Fraction(0))
         rows = [column.values.get(7.0, 0) for column in columns]
         return {"kept": np.count_nonzero(rows), "seven": sum(rows)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from factored_mwem.domain.singles import MOST, SingleCells, around
+from factored_mwem.domain.singles import MOST_IN_CLASSES, SingleCells, around
 
 
 def cells_and_counts(counts: np.ndarray, stddev: float, seed: int) -> tuple[SingleCells, np.ndarray]:
@@ -46,9 +46,10 @@ def test_cells_are_cut_at_multiples_of_the_step_unless_they_are_too_many() -> No
     assert cells is not None and cells.units.tolist() == [10, 20, 30, 40]
     assert cells.edges.tolist() == [5, 10, 20, 30, 40, 47] and cells.single.tolist() == [1, 2, 3, 4]
     assert cells.level.tolist() == [4.5] * 4
-    assert SingleCells.of(np.array([0, MOST + 1]), np.array([9]), 1.0, 1) is None
-    thin = SingleCells.of(np.array([0, MOST, 2 * MOST]), np.array([9, 0]), 1.0, 1)
-    assert thin is not None and len(thin.units) == MOST
+    most = MOST_IN_CLASSES
+    assert SingleCells.of(np.array([0, most + 1]), np.array([9]), 1.0, 1) is None
+    thin = SingleCells.of(np.array([0, most, 2 * most]), np.array([9, 0]), 1.0, 1)
+    assert thin is not None and len(thin.units) == most
 
 
 def test_bins_without_a_value_join_a_neighbour() -> None:

@@ -18,11 +18,12 @@ from support.tables import every_unit
 from factored_mwem.accounting.accountant import SINGLE, Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.singles import CLASSES
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Session
-from factored_mwem.privacy.single_values import single_values
+from factored_mwem.privacy.single_values import Looked, combined, single_values
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.codes import rest
@@ -50,7 +51,7 @@ def look(rows: Sequence[Any], unit: Unit) -> tuple[FakeNoise, Accountant, list[F
     fake = FakeNoise(offset=lambda counts, scale: np.arange(len(counts)) * 7919 % 1000)
     books = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
     session = Session(books, unit, fake)
-    return fake, books, single_values(session, open_source(table), found, Fraction(50))
+    return fake, books, single_values(session, open_source(table), found, Fraction(50), Fraction(0))
 
 
 def check_pair(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None:
@@ -136,3 +137,81 @@ def test_columns_of_few_numbers_come_back_with_values_that_are_there() -> None:
     known = {*found.values, *(found.singles.units.tolist() if found.singles is not None else ())}
     assert len(known & set(codes.tolist())) >= 57 and len(known - set(codes.tolist())) <= 2
     assert books.stage_cost("discover") <= books.budget.amount / 4
+
+
+TWICE = Fraction(1, 2)
+
+
+def look_twice(rows: Sequence[Any], unit: Unit) -> tuple[FakeNoise, Accountant, list[FoundColumn]]:
+    """Two columns of numbers up to 20,000, which are counted in classes, of which one in forty stands out,
+    and then alone.
+    """
+    table = pa.table({n: pa.array([row[i] for row in rows], pa.string()) for i, n in enumerate("ab")})
+    found = [
+        FoundColumn(
+            pa.field(name, pa.string()), "integer", 3e3, 3e3, values={1.0: 50}, numbers=3e3,
+            edges=np.array([0, 20_000]), noisy=np.array([3000]), cell_stddev=1.0,
+        )
+        for name in "ab"
+    ]  # fmt: skip
+    answer = np.where(np.arange(2 * CLASSES) % 40 == 3, 20, 0)
+    fake = FakeNoise(offset=lambda counts, scale: np.resize(answer, len(counts)) * int(scale))
+    books = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
+    session = Session(books, unit, fake)
+    return fake, books, single_values(session, open_source(table), found, TWICE, 2 * TWICE)
+
+
+def check_twice(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None:
+    """Of two neighbours both looks differ by no more than each was charged for; the second one's cells are
+    the same, for the first one's answers are.
+    """
+    (one, books, found), (two, books2, found2) = (look_twice(rows, unit) for rows in (ours, theirs))
+    assert books.entries == books2.entries and len(one.calls) == len(two.calls) == len(books.entries) == 2
+    for a, b, entry in zip(one.calls, two.calls, books.entries, strict=True):
+        assert a.scale == b.scale == entry.scale and entry.target[-1] == SINGLE
+        change = np.asarray(a.values) - np.asarray(b.values)
+        assert 0 < (change**2).sum() <= entry.sensitivity == unit.l2_squared_of_marginal * WEIGHT**2
+    for f, f2 in zip(found, found2, strict=True):
+        assert f.cells is not None and f2.cells is not None and f.values == f2.values
+        assert np.array_equal(f.cells.units, f2.cells.units) and len(f.cells.units) < 2 * CLASSES
+    assert books.spent <= 3 * TWICE
+
+
+@every_unit
+def test_both_looks_keep_to_what_they_are_charged(unit: Unit) -> None:
+    """3 and 4096 are of one class; a person's rows lie in classes that stand out, 43 in another."""
+    k, swap = unit.contributions, unit.neighbours is Neighbours.REPLACE
+    check_twice([("3", "4096")] * (9 + k), [("3", "4096")] * 9 + [("43", "43")] * (k * swap), unit)
+
+
+def test_a_row_in_two_classes_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Looked.counted
+    pair = [("3", "3")] * 10, [("3", "3")] * 9
+    check_twice(*pair, ONE)
+    monkeypatch.setattr(Looked, "counted", lambda *rest: honest(*rest) + np.roll(honest(*rest), 1))
+    with pytest.raises(AssertionError):
+        check_twice(*pair, ONE)
+
+
+def test_two_looks_are_averaged_by_precision() -> None:
+    """Of equal scale, by their variances; of another, so that each tells as much as its signal."""
+    which = np.ones(2, dtype=bool)
+    both, noise = combined((np.array([8.0, 2.0]), 1.0), (np.array([6.0, 4.0]), 3.0), which)
+    assert both.tolist() == pytest.approx([7.8, 2.2]) and noise == pytest.approx(0.9**0.5)
+    half, same = combined((np.array([8.0, 2.0]), 1.0), (np.array([3.0, 2.0]), 1.5), which)
+    assert half.tolist() == pytest.approx(both.tolist()) and same == pytest.approx(noise)
+
+
+def test_codes_of_five_digits_are_found() -> None:
+    """Real noise: 60 codes among a hundred thousand, which 200 rows have each, none of them popular."""
+    rng, rows = np.random.default_rng(5), 12_000
+    codes = np.sort(rng.choice(100_000, 60, replace=False))
+    table = pa.table({"code": rng.choice(codes, rows), "s": ["x", "y"] * 6000, "n": [1, 2, 3] * 4000})
+    policy = Policy.of(epsilon=3.0)
+    books = Accountant(policy.budget(learn_domain=True))
+    session = Session(books, policy.unit, OpenDPNoise(Composition.ZCDP))
+    share = lambda rows, columns: Fraction(1, 6) if rows else Fraction(1, 2)  # noqa: E731
+    found = discover(session, open_source(table), None, share)[0]
+    known = {*found.values, *(found.singles.units.tolist() if found.singles is not None else ())}
+    assert len(known & set(codes.tolist())) >= 55 and len(known - set(codes.tolist())) <= 5
+    assert books.stage_cost("discover") <= books.budget.amount / 2
