@@ -142,7 +142,8 @@ def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
 
 def resolve(query: Single, domain: Domain, factor: Factor | None = None) -> list[Resolved]:
     """The parts of a query over a domain, one for each marginal of a cube. `factor`: of all weights, where
-    the query counts something else than the model does. Raises InputError if the query does not fit the domain.
+    the query counts something else than the model does. Raises InputError if the query does not fit the
+    domain.
     """
     if isinstance(query, Cube):
         return _cube(query, domain, factor)
