@@ -229,8 +229,8 @@ WHO_SAYS = {
         "tables.backends.sql"
     ),
     "pairs_alike": (
-        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.people_sql "
-        "tables.backends.source"
+        "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
+        "tables.backends.sql"
     ),
     "rows_of_people": "tables.backends.people tables.inputs.people",
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins

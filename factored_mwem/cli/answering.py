@@ -105,7 +105,7 @@ def sample(
     ] = None,
     json_only: Json = False,
 ) -> None:
-    """Draw more rows from a saved model, at no privacy cost; see `fmwem guide condition`."""
+    """Draw more rows from a saved model, at no privacy cost."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 

@@ -25,7 +25,7 @@ from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy import distances, session
 from factored_mwem.request.request import Request
-from factored_mwem.tables.backends import source as sources
+from factored_mwem.tables.backends import local as sources
 from factored_mwem.tables.backends.codes import Codes
 
 CODES = {"a": 4, "b": 3, "c": 5, "d": 2}

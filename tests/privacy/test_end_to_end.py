@@ -27,7 +27,7 @@ from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
-from factored_mwem.tables.backends import source
+from factored_mwem.tables.backends import local as source
 from factored_mwem.tables.backends.codes import Codes
 from factored_mwem.tables.inputs.source import Table
 
