@@ -73,9 +73,7 @@ def _in_dictionaries(footer: Any, names: Sequence[str]) -> list[str]:
     chosen = {name: at for name, at in places.items() if name in wanted}
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
-        # of a damaged footer: the library ends the process if asked for a column that a group does not have
-        here = {name: at for name, at in chosen.items() if at < group.num_columns}
-        chosen = {name: at for name, at in here.items() if _has_dictionary(group.column(at))}
+        chosen = {name: at for name, at in chosen.items() if _has_dictionary(group.column(at))}
     return list(chosen)
 
 
