@@ -341,3 +341,19 @@ def test_text_of_any_length_is_read(kind: pa.DataType, monkeypatch: pytest.Monke
     cells[3] = None
     assert pa.Table.from_batches(batches).to_pydict() == {"a": cells, "n": [*range(500)]}
     assert len(batches) > 2
+
+
+def test_a_footer_damaged_at_any_byte_never_ends_the_process(tmp_path: Path) -> None:
+    """Seen to fail without the look at each chunk: the library aborted the process."""
+    where = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": ["x", "y"] * 100, "b": range(200)}), where)
+    whole, refused = where.read_bytes(), 0
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for place in range(footer, len(whole) - 8):
+        where.write_bytes(whole[:place] + b"\x15" + whole[place + 1 :])
+        try:
+            table = open_table(where)
+            list(table.batches(table.schema.names))
+        except InputError:
+            refused += 1
+    assert refused > 50

@@ -54,12 +54,24 @@ def read_parquet(file: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
     found = pq.ParquetFile(file.arrow())
     texts = [name for name in columns if is_text(found.schema_arrow.field(name).type)]
+    _check_chunks(file, found.metadata, texts)
     dictionaries = _in_dictionaries(found.metadata, texts)
     if dictionaries:
         found = pq.ParquetFile(file.arrow(), metadata=found.metadata, read_dictionary=dictionaries)
     for group in range(found.num_row_groups):  # else the bytes of all are kept until the last is read
         for batch in found.iter_batches(MAX_BATCH_ROWS, row_groups=[group], columns=list(columns)):
             yield batch.select(list(columns))  # a name with a dot brings in more
+
+
+def _check_chunks(file: Any, footer: Any, names: Sequence[str]) -> None:
+    """Raises what reading raises where a damaged footer contradicts itself about these columns: asked for a
+    chunk of such a footer, the library ends the process, but it refuses to read one row of it.
+    """
+    import pyarrow.parquet as pq
+
+    reader = pq.ParquetFile(file.arrow(), metadata=footer, pre_buffer=False)
+    for group in range(footer.num_row_groups if names else 0):
+        next(reader.iter_batches(1, row_groups=[group], columns=list(names)), None)
 
 
 def _in_dictionaries(footer: Any, names: Sequence[str]) -> list[str]:
