@@ -292,12 +292,12 @@ def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.Monke
 
 
 def test_what_is_said_of_rare_values_is_what_is_known() -> None:
-    """4,000 aircraft of four rows each are no identifier, and the noisy counts cannot tell: said is how many
+    """40,000 aircraft of four rows each are no identifier, and the noisy counts cannot tell: said is how many
     rows a value needs, of a column that is lost as of one that is lost in part.
     """
-    rows = 16_600
-    tails = [f"N{i % 4000}" for i in range(rows)]
-    towns = ["Rome"] * (rows - 3300) + [f"town {i}" for i in range(3300)]
+    rows = 166_000
+    tails = [f"N{i % 40_000}" for i in range(rows)]
+    towns = ["Rome"] * (rows - 33_000) + [f"town {i}" for i in range(33_000)]
     others = {name: ["a", "b"] * (rows // 2) for name in ("kind", "sort", "state", "class")}
     table = pa.table({"tail": tails, "town": towns, **others})
     made = release(table, 1, Policy.of(epsilon=1.0))
