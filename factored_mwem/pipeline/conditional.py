@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 RAREST = 1e-3
 """Of rows drawn in the bins that a condition cuts, this share at least must meet it."""
+MIN_DRAWN, FEWEST, SPARE = 2**12, RAREST / 10, 20
+"""Where rows are rejected: how many are drawn at a time at least; of all that were drawn this share, less so
+many rows, must have been kept.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,14 +110,21 @@ class ConditionalBatches(Batches):
     condition: RowCondition = field(kw_only=True)
 
     def batch(self, number: int) -> pa.RecordBatch:
-        rng, wanted, parts, have = self.generator(number), self.length(number), list[pa.RecordBatch](), 0
-        while have < wanted:
-            codes = self.refined(self._drawing.codes(wanted, rng), rng, [*self.condition.shares])
+        """Raises InputError where hardly a row that is drawn keeps to the condition: rules of the domain may
+        contradict it, which the probability of codes does not tell.
+        """
+        rng, wanted, parts = self.generator(number), self.length(number), list[pa.RecordBatch]()
+        kept, drawn, sure = 0, 0, self.condition.exact and not (self.domain.ties or self.domain.chains)
+        while kept < wanted:
+            size = wanted if sure else max(wanted, MIN_DRAWN)
+            codes = self.refined(self._drawing.codes(size, rng), rng, [*self.condition.shares])
             rows = self._decoded(codes, rng)
-            if not self.condition.exact or self.domain.ties or self.domain.chains:
-                rows = rows.filter(pa.array(self.condition.meets(rows)))
-            parts.append(rows)
-            have += len(rows)
+            parts.append(rows if sure else rows.filter(pa.array(self.condition.meets(rows))))
+            kept, drawn = kept + len(parts[-1]), drawn + size
+            if kept < min(wanted, FEWEST * drawn - SPARE):
+                raise InputError(
+                    f"of {drawn:,} rows drawn {kept:,} met the condition: the domain's rules speak against it"
+                )
         return pa.Table.from_batches(parts).combine_chunks().to_batches()[0].slice(0, wanted)
 
 
@@ -148,10 +160,14 @@ class Conditioned:
 
     def drawn(self, rows: int, seed: int) -> Batches:
         """So many rows, as yet to be drawn."""
-        drawn = self.release.drawn(rows, seed)
-        if not self.condition.where or self.release.manifest.people is not None:
-            return drawn
-        own = (drawn.model, drawn.domain, drawn.schema, rows, drawn.generator, drawn.aims)
+        from factored_mwem.pipeline.result import aims_for, generator
+
+        release = self.release
+        if not self.condition.where or release.manifest.people is not None:
+            return release.drawn(rows, seed)
+        manifest, model = release.manifest, release.model
+        aims = aims_for(manifest.queries, release.domain, model, rows, manifest.policy)
+        own = (model, release.domain, release.schema, rows, partial(generator, seed), aims)
         return ConditionalBatches(*own, condition=self.condition)
 
 
