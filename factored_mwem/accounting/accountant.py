@@ -184,9 +184,12 @@ class Budget:
         amount = grid_down(Fraction(epsilon))
         return cls(checked.epsilon, checked.delta, Composition.PURE, amount, Fraction(delta))
 
-    def part(self, amount: Fraction) -> Budget:
-        """The same promise, but only `amount` may be spent, rounded down to the grid of costs."""
-        return replace(self, amount=min(grid_down(amount), self.amount))
+    def part(self, amount: Fraction, delta: Fraction | None = None) -> Budget:
+        """The same promise, but only `amount` may be spent, rounded down to the grid of costs, and of the
+        delta that is kept only `delta`.
+        """
+        kept = self.discovery_delta if delta is None else min(delta, self.discovery_delta)
+        return replace(self, amount=min(grid_down(amount), self.amount), discovery_delta=kept)
 
     @property
     def unit(self) -> str:
@@ -250,9 +253,9 @@ class Accountant:
         self.spent_delta += entry.delta
         self.entries.append(entry)
 
-    def part(self, amount: Fraction) -> Accountant:
-        """An accountant that may spend `amount` of this one, and nothing beyond."""
-        return Accountant(self.budget.part(amount), whole=self)
+    def part(self, amount: Fraction, delta: Fraction | None = None) -> Accountant:
+        """An accountant that may spend `amount` of this one, and of its delta `delta`, and nothing beyond."""
+        return Accountant(self.budget.part(amount, delta), whole=self)
 
     @property
     def root(self) -> Accountant:

@@ -85,12 +85,20 @@ class Scope:
     def own_columns(self) -> list[str]:
         """The columns of the table that are released."""
         names = self.visible.schema.names if self.columns is None else self.columns
-        return [name for name in names if name != ROWS_OF_PERSON]
+        known = {ROWS_OF_PERSON, *(attribute.name for attribute in self._others)}
+        return [name for name in names if name not in known]
 
     @property
     def known(self) -> list[Attribute]:
-        """Attributes beside those of the table, of public values: of people, how many rows each has."""
-        return [rows_of_person(self.most_rows or self.policy.contributions)] if self.policy.people else []
+        """Attributes whose values are not to be learnt: of people, how many rows each has, and what a request
+        says of its columns.
+        """
+        rows = [rows_of_person(self.most_rows or self.policy.contributions)] if self.policy.people else []
+        return [*self._others, *rows]
+
+    @property
+    def _others(self) -> Sequence[Attribute]:
+        return self.request.known if isinstance(self.request, Request) else ()
 
     @property
     def spill(self) -> Spill:

@@ -21,6 +21,7 @@ from factored_mwem.answers.people import PeopleCounted
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.drawing import ConditionalDrawing
+from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.reweighted import reweighted
 from factored_mwem.model.sampling import Batches
@@ -193,6 +194,23 @@ class PeopleBatches(Batches):
             drawn = self._people(min(most, people - number * most), rng)
             each = self.counts.drawn(drawn[self.domain.modelled.index(ROWS_OF_PERSON)], rng)
             yield self._rows_of(number, each, drawn, rng)
+
+    def given(
+        self, number: int, each: np.ndarray, known: Mapping[int, np.ndarray], rng: np.random.Generator
+    ) -> pa.RecordBatch:
+        """The rows of people of whom codes are known, int64[person]: `each: int64[person]` of them; exactly
+        as the model of rows has them given these codes.
+        """
+        person = np.repeat(np.arange(len(each)), each)
+        given = {a: codes[person] for a, codes in known.items()}
+        drawn = self._by_evidence.codes_given(len(person), given, rng)
+        codes = self.refined(drawn, rng, [*known])
+        cells = dict(zip(self.inner.names, decode_table(self.domain, codes, self.inner, rng), strict=True))
+        return self._record(number, person, cells)
+
+    @cached_property
+    def _by_evidence(self) -> EvidenceDrawing:
+        return EvidenceDrawing(self.model)
 
     def _rows_of(
         self, number: int, each: np.ndarray, people: Mapping[int, np.ndarray], rng: np.random.Generator

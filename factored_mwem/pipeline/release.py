@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from factored_mwem.errors import NotAccepted, NothingLearnt
 from factored_mwem.files.crashpoints import reach
@@ -25,6 +25,9 @@ from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import BookedOptions, Request
 from factored_mwem.tables.backends.source import PeopleSource, Source
 from factored_mwem.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from factored_mwem.privacy.people import RowsUsed
 
 log = logging.getLogger("factored_mwem")
 
@@ -96,18 +99,33 @@ def make(
     machine = Machine.of(policy)  # before any row is in memory
     seed = secrets.randbits(64) if request.sample_seed is None else request.sample_seed
     spent = spending_of(request).begin(run, noise, machine=[machine.memory, machine.step], seed=seed)
-    seed = spent.pinned["seed"]
-    # Public facts: what can be refused is refused here.
-    scope = Scope.of(request, Machine(*spent.pinned["machine"]))
-    session = replace(spent.session, spill=scope.spill)
+    session = spent.session
     if policy.certificate is not None:  # set aside, so that nothing else can spend it
         session = session.paid_by(spent.accountant.part(request.fitting_all.amount))
+    released = fitted_to(request, spent, session, report)
+    spent.drawn()
+    reach("after fit")
+    fit = released.manifest
+    log.info("measured in %d rounds; spent epsilon %.6g of %g", fit.rounds, spent.epsilon, policy.epsilon)
+    return released
+
+
+def fitted_to(
+    request: Request, spent: Spent, session: Session, report: Report, used: RowsUsed | None = None
+) -> Release:
+    """The release of a request, paid for by a session of what is being spent. `used`: how many rows of a
+    person are, where that was counted before.
+    """
+    policy, seed = request.policy, spent.pinned["seed"]
+    # Public facts: what can be refused is refused here.
+    scope = Scope.of(request, Machine(*spent.pinned["machine"]))
+    session = replace(session, spill=scope.spill)
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     make_ready(policy.engine)
     table: Source  # ---- private from here ...
     people = whose = None
     if policy.people:
-        people = _person_facts(session, request, scope)
+        people = _person_facts(session, request, scope, used)
         table = whose = request.people(people.most_rows)
         scope = scope.using(people.most_rows)
         plan = Plan.of(scope, scope.domain, people=people) if scope.domain is not None else None
@@ -127,10 +145,7 @@ def make(
     except NotAccepted:
         spent.drawn()
         raise
-    spent.drawn()
-    reach("after fit")
     manifest = describe(plan, fitted, spent).model_copy(update={"certificate": certificate})
-    log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent.epsilon, policy.epsilon)
     return Release(
         plan.domain,
         fitted.model,
@@ -153,14 +168,14 @@ def _noted(report: Report) -> Report:
     return note
 
 
-def _person_facts(session: Session, request: Request, scope: Scope) -> PersonFacts:
+def _person_facts(session: Session, request: Request, scope: Scope, used: RowsUsed | None) -> PersonFacts:
     """How many rows of a person are used, and which columns are the same in all of them: as declared, or else
     by noisy counts.
     """
     from factored_mwem.privacy.people import constant_columns, most_rows
 
     people, declared = request.people(), scope.policy.person_columns
-    used = most_rows(session, people)
+    used = used or most_rows(session, people)
     if declared is not None:
         return PersonFacts(used.most, declared, used.beyond, used.people)
     constant = constant_columns(session, people, scope.own_columns, used.people)

@@ -136,6 +136,15 @@ class UsualBatches(PeopleBatches):
         """int64[person] of each attribute: what is the same in all rows, and what is usual."""
         return dict(enumerate(self._usual.codes(many, rng))) if self._kept else super()._people(many, rng)
 
+    def given(
+        self, number: int, each: np.ndarray, known: Mapping[int, np.ndarray], rng: np.random.Generator
+    ) -> pa.RecordBatch:
+        """What is usual is drawn first, given what is known; other rows than a person's own have none."""
+        if not self._kept or set(known) != set(self.of_a_person):
+            return super().given(number, each, known, rng)
+        people = dict(enumerate(self._rows.codes_given(len(each), known, rng)))
+        return self._rows_of(number, each, people, rng)
+
     def _rows_of(
         self, number: int, each: np.ndarray, people: Mapping[int, np.ndarray], rng: np.random.Generator
     ) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from factored_mwem.accounting.accountant import Budget
+from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.request.policy import Choices, Policy
@@ -49,6 +50,8 @@ class Request(PrivateTable):
     workload: Workload
     rows: int | None
     sample_seed: int | None
+    known: tuple[Attribute, ...] = ()
+    """Attributes of columns whose values are public, or were paid for before."""
 
     @classmethod
     def of(

@@ -32,6 +32,9 @@ class Kind(NamedTuple):
 
 KINDS = {
     "release": Kind("row", "tables", "a synthetic table"),
+    "tables": Kind(
+        "row of the root table with all that hangs on it", "packages", "synthetic tables that belong together"
+    ),
     "domain": Kind("row", "tables", "a learnt domain: which values each column may have"),
     "ask": Kind("row", "tables", "answers to queries, one by one"),
     "sketch": Kind("row", "tables", "a sketch of how often each key of a column comes"),
