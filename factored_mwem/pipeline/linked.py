@@ -45,7 +45,7 @@ from factored_mwem.pipeline.record.assumptions import Assumption
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending, Spent
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.people import RowsUsed, most_rows
+from factored_mwem.privacy.people import RowsUsed, most_rows, number_of_people
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.request.policy import Choices, Policy
@@ -59,6 +59,8 @@ from factored_mwem.tables.inputs.text_form import Reading
 from factored_mwem.workload.workload import Workload
 
 log = logging.getLogger("factored_mwem")
+LEAST_ROOTS = 0.02
+"""Of the most: where fewer have rows of a table, it gets no more of the budget for it."""
 MOST_KEYS = 10_000
 """Keys of a public table that another refers to: each is a value of that column."""
 REFUSED = ("privacy_id", "people", "person_columns", "order_by", "certificate", "accept")
@@ -151,11 +153,17 @@ class LinkedRequest:
             for each in self.package.private
         }
 
-    @property
-    def shares(self) -> dict[str, Fraction]:
-        """Of the budget, by table: as many as it has columns, and one for its keys."""
-        wide = {name: len(columns) + 1 for name, columns in self.own.items()}
-        return {name: Fraction(columns, sum(wide.values())) for name, columns in wide.items()}
+    def shares(self, roots: Mapping[str, float]) -> dict[str, Fraction]:
+        """Of the budget, by table, where about so many `roots` have rows of it: c columns measured at rho with n
+        roots are wrong by c / (n sqrt(rho)), up to a factor, and the sum of all tables' is least where rho is
+        as (c / n)^(2/3).
+        """
+        least = max(roots.values()) * LEAST_ROOTS
+        each = {
+            name: ((len(columns) + 1) / max(roots[name], least, 1.0)) ** (2 / 3)
+            for name, columns in self.own.items()
+        }
+        return {name: Fraction(int(2**20 * one / sum(each.values())), 2**20) for name, one in each.items()}
 
     def policy_of(self, table: LinkedTable, constant: Sequence[str] = ()) -> Policy:
         """The policy of the release of one table: of a root's rows, or of whatever hangs on a root."""
@@ -260,9 +268,9 @@ def make_linked(
     tables = _tables(request)
     views = LinkedViews.of(package, tables)
     views.read(tables)  # ---- private from here ...
-    parts = _parts(request, spent)
-    used = {table.name: _rows_used(request, views, table, parts[table.name]) for table in package.private[1:]}
+    used = {table.name: _rows_used(request, views, table, spent.session) for table in package.private}
     most = {name: rows.most for name, rows in used.items()}
+    parts = _parts(request, spent, {name: rows.people or 0.0 for name, rows in used.items()})
     made: dict[str, Release] = {}
     for table in package.private:
         known = [*_above(package, table, made), *request.public_keys(table), *_counts(package, table, most)]
@@ -272,7 +280,7 @@ def make_linked(
         own = Request.of(view, _workload(request, table, known), policy, rows=request.rows)
         own = replace(own, known=tuple(known))
         apart = replace(spent, spending=spending_of(own))
-        made[table.name] = fitted_to(own, apart, parts[table.name], report, used.get(table.name))
+        made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])
         log.info("table %r was measured", table.name)
     spent.drawn()  # ---- ... to here
     reach("after fit")
@@ -287,21 +295,27 @@ def _tables(request: LinkedRequest) -> dict[str, Table]:
     return {name: source.read_here(why) for name, source in request.sources.items()}
 
 
-def _parts(request: LinkedRequest, spent: Spent) -> dict[str, Session]:
-    """A session for each table, which may spend its share."""
-    budget, parts = spent.accountant.budget, {}
+def _parts(request: LinkedRequest, spent: Spent, roots: Mapping[str, float]) -> dict[str, Session]:
+    """A session for each table, which may spend its share of what is left."""
+    budget, left, parts = spent.accountant.budget, spent.accountant.left, {}
+    shares = request.shares(roots)
     for table in request.package.private:
-        share = request.shares[table.name]
-        part = spent.accountant.part(budget.amount * share, budget.discovery_delta * share)
+        share = shares[table.name]
+        part = spent.accountant.part(left * share, budget.discovery_delta * share)
         unit = request.policy_of(table).unit
         parts[table.name] = replace(spent.session.paid_by(part), unit=unit)
     return parts
 
 
-def _rows_used(request: LinkedRequest, views: LinkedViews, table: LinkedTable, session: Session) -> RowsUsed:
-    """How many rows of a table that hang on one root are used."""
-    policy = request.policy_of(table)
-    people = views.roots(table).people(ROOT, policy.contributions, policy.unit.row_weight)
+def _rows_used(
+    request: LinkedRequest, views: LinkedViews, table: LinkedTable, session: Session
+) -> RowsUsed:
+    """How many rows of a table that hang on one root are used, and about how many roots have any."""
+    unit = request.policy_of(table).unit
+    people = views.roots(table).people(ROOT, unit.contributions, unit.row_weight)
+    session = replace(session, unit=unit)
+    if table.parent is None:
+        return RowsUsed(1, people=number_of_people(session, people, 1))
     return most_rows(session, people)
 
 
@@ -351,12 +365,12 @@ def _statement(
     """The record of a package: what was promised and spent, and of each table what came out."""
     tables = {}
     for name, release in made.items():
-        facts, rows = release.manifest, used.get(name)
+        facts, rows = release.manifest, used[name]
         tables[name] = {
             "columns": [n for n in release.domain.names if n in request.own[name]],
             "estimated_rows": facts.estimated_rows,
-            "most_rows": None if rows is None else rows.most,
-            "beyond": None if rows is None else rows.beyond,
+            "most_rows": rows.most,
+            "beyond": rows.beyond,
             "warnings": list(facts.warnings),
         }
     assumptions: dict[str, Assumption] = {}

@@ -135,6 +135,13 @@ def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     return RowsUsed(most, people=people)
 
 
+def number_of_people(session: Session, table: PeopleSource, most: int) -> float:
+    """About how many people there are, who have up to `most` rows. Cost: SIZES_SHARE of what is left."""
+    sealed = PrivateSizes.of(table, most, ())
+    taken = session.measure(sealed, None, cost=session.left * SIZES_SHARE, stage="discover")
+    return float(taken.noisy[0])
+
+
 def constant_columns(
     session: Session, table: PeopleSource, columns: Sequence[str], people: float | None = None
 ) -> list[str]:

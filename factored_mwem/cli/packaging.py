@@ -1,0 +1,114 @@
+"""`fmwem release` of a package: several private tables in, as many synthetic ones out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from factored_mwem.cli.console import lined, piece, replaced_text
+from factored_mwem.cli.inputs import TableName
+from factored_mwem.cli.jobs import check_paths, facts_of
+from factored_mwem.cli.settings import OWN, ReleaseSettings
+from factored_mwem.errors import InputError
+from factored_mwem.files.files import IfExists
+from factored_mwem.pipeline.linked import LinkedRequest, check_linked
+from factored_mwem.pipeline.linked_publish import PackageFiles, publish_package
+from factored_mwem.pipeline.publication import Publication
+from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.tables.outputs.targets import LocalPlace, folder_of
+
+if TYPE_CHECKING:
+    from factored_mwem.mechanisms.rounds import Report
+
+TAKEN = frozenset(("policy", "marginals", "rows", "output", "no_model", "overwrite", "sample_seed", "ledger",
+                   "dataset", "run_id"))  # fmt: skip
+"""Settings that a package takes beside those of its policy; all others are of a single table."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackageDone:
+    """A finished release: `facts` is the line for scripts; `reused`: it had been finished before."""
+
+    record: Statement
+    files: PackageFiles
+    facts: Mapping[str, Any]
+    reused: bool
+
+
+def is_package(table: TableName) -> bool:
+    """Whether the command line names the descriptor of a package."""
+    return isinstance(table, Path) and table.name.endswith("datapackage.json")
+
+
+def run_package(table: Path, settings: ReleaseSettings, report: Report) -> PackageDone:
+    """Release the tables of a package and write its files. What can be refused is refused before a row is
+    read.
+    """
+    from factored_mwem.tables.inputs.package import read_package
+
+    for name in sorted(OWN - TAKEN):
+        if getattr(settings, name) != type(settings).model_fields[name].default:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
+    if settings.marginals is None:
+        raise InputError("nothing to keep: give --marginals K")
+    package = read_package(table)
+    place = folder_of(settings.output or f"{table.name.removesuffix('.json')}.synthetic/")
+    if place is None:
+        raise InputError(f"-o {settings.output}: a package is a folder; end its name in a slash")
+    names = [each.name for each in (*package.private, *package.public)]
+    files = PackageFiles.of(place, names, ".parquet", model=not settings.no_model)
+    sources = [each.source for each in (*package.private, *package.public)]
+    check_paths(files.all, [table, *sources])
+    request = LinkedRequest.of(
+        package, settings.marginals, settings.policy, rows=settings.rows, sample_seed=settings.sample_seed
+    )
+    check_linked(request)
+    waiting = Publication(files, IfExists(settings.overwrite), settings.booking)
+    with request.spending.booked(settings.booking) as run:
+        earlier = waiting.reused(run)
+        record = earlier or publish_package(request, run, waiting, report)
+        facts = _facts(record, files) | facts_of(record, settings, reused=earlier is not None)
+    return PackageDone(record, files, facts, earlier is not None)
+
+
+def _facts(record: Statement, files: PackageFiles) -> dict[str, Any]:
+    """The line for scripts."""
+    assert record.output is not None  # as of every record that was written
+    rows = {part.file: part.rows for part in record.output.parts}
+    return {
+        "output": str(files.folder),
+        "tables": {name: rows[target.name] for name, target in files.tables.items()},
+        "manifest": str(files.manifest),
+        "model": str(files.model) if files.model is not None else None,
+    }
+
+
+def package_summary(done: PackageDone) -> list[str]:
+    """Lines for a steward."""
+    record, rows = done.record, done.facts["tables"]
+    g = record.guarantee
+    sizes = [f"{number:,} synthetic rows of {piece(name)}" for name, number in rows.items()]
+    promise = f"{g.statement} (spent epsilon {g.spent_epsilon:.6g})"
+    again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
+    return [
+        *(again if done.reused else []),
+        *lined("released", sizes),
+        *lined("promise", [promise]),
+        *lined("look at", [*replaced_text(record), *_looks(record)]),
+        *lined("file", map(piece, done.files.all)),
+    ]
+
+
+def _looks(record: Statement) -> Iterator[str]:
+    """What a reader should know of the tables: rows that were left out, and warnings."""
+    for name, facts in record.result["tables"].items():
+        if facts["beyond"]:
+            yield (
+                f"{piece(name)}: at most {facts['most_rows']} rows of each root are used; about "
+                f"{facts['beyond']:.1%} have more"
+            )
+        for warning in facts["warnings"]:
+            yield f"{piece(name)}: {warning}"

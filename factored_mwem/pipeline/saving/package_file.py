@@ -1,0 +1,80 @@
+"""The model file of a package: that of each table, one after the other, and the record, in one file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from factored_mwem.errors import FmwemError, InputError, must
+from factored_mwem.files.files import IfExists
+from factored_mwem.pipeline.linked_rows import LinkedRelease
+from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.saving.model_fields import VERSION, put_together, taken_apart
+from factored_mwem.pipeline.saving.model_file import BROKEN, packed, reader
+from factored_mwem.request.package import LinkedTable, Package, Reference
+from factored_mwem.tables.outputs.targets import Target
+
+log = logging.getLogger("factored_mwem")
+MOST_TABLES = 1000
+
+
+def save_package(
+    release: LinkedRelease, target: Target, exists: IfExists, before: Callable[[], None] = lambda: None
+) -> None:
+    """Write the model file, whole or not at all; public tables are not in it."""
+    arrays: dict[str, np.ndarray] = {}
+    tables: list[dict[str, Any]] = []
+    for number, table in enumerate(release.package.private):
+        header, own = taken_apart(release.releases[table.name])
+        schema = np.frombuffer(release.schemas[table.name].serialize(), dtype=np.uint8)
+        arrays |= {f"{number}/{name}": array for name, array in (own | {"columns": schema}).items()}
+        parent = None if table.parent is None else [table.parent.column, table.parent.of]
+        tables.append({"name": table.name, "key": table.key, "parent": parent, "model": header})
+    whole = {"fmwem_package": VERSION, "seed": release.seed, "tables": tables}
+    content = packed(whole | {"statement": release.statement.model_dump(mode="json")}, arrays)
+    with target.replacing(exists, before) as temporary:
+        temporary.write_bytes(content)
+    log.info("wrote %r: the model", str(target))
+
+
+def load_package(path: Path) -> LinkedRelease:
+    """What such a file holds. Raises InputError if it is none, or damaged; ResourceError if it is too large."""
+    try:
+        with open(path, "rb") as file:
+            read = reader(file, path)
+            header = json.loads(read("header", np.uint8).tobytes())
+            if header.get("fmwem_package") != VERSION:
+                raise InputError(f"{path} is no model of a package of tables, of version {VERSION}")
+            must(len(header["tables"]) <= MOST_TABLES, "tables without end")
+            tables, releases, schemas = [], {}, {}
+            for number, each in enumerate(header["tables"]):
+                own = lambda name, kind, at=number: read(f"{at}/{name}", kind)  # noqa: E731
+                parent = None if each["parent"] is None else Reference(*each["parent"])
+                tables.append(LinkedTable(each["name"], None, each["key"], parent))
+                releases[each["name"]] = put_together(Release, each["model"], own)
+                schemas[each["name"]] = pa.ipc.read_schema(pa.py_buffer(own("columns", np.uint8)))
+            statement, seed = Statement.model_validate(header["statement"]), int(header["seed"])
+            return LinkedRelease(Package.of(tables), releases, schemas, {}, statement, seed)
+    except FileNotFoundError:
+        raise InputError(f"no model file {path}") from None
+    except FmwemError:
+        raise
+    except BROKEN:
+        raise InputError(f"{path} is not a model file of a package, or is damaged") from None
+
+
+def is_package(path: Path) -> bool:
+    """Whether a file says that it is the model of a package; nothing else in it is checked."""
+    try:
+        with open(path, "rb") as file:
+            header = json.loads(reader(file, path)("header", np.uint8).tobytes())
+    except (FmwemError, *BROKEN):
+        return False
+    return isinstance(header, dict) and "fmwem_package" in header
