@@ -127,7 +127,7 @@ class Scope:
             if columns is not None and domain is not None:  # what is learnt is of the table's own
                 columns = [*columns, ROWS_OF_PERSON]
         scope = replace(scope, columns=columns, domain=domain)
-        if policy.people and domain is not None:
+        if domain is not None and scope.known:
             scope = replace(scope, domain=Domain([*domain, *scope.known], rules=domain.rules))
         if domain is None:
             scope._check_learnable()
@@ -138,7 +138,8 @@ class Scope:
         scope = replace(self, most_rows=most_rows)
         if self.domain is None:
             return scope
-        others = [a for a in self.domain if a.name != ROWS_OF_PERSON]
+        known = {attribute.name for attribute in scope.known}
+        others = [a for a in self.domain if a.name not in known]
         return replace(scope, domain=Domain([*others, *scope.known], rules=self.domain.rules))
 
     def _check_person_columns(self, columns: Sequence[str] | None) -> None:

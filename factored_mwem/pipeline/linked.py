@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.dialect import Dialect
-from factored_mwem.domain.domain import Clique
+from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
@@ -51,6 +51,7 @@ from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.promise import Books
 from factored_mwem.request.request import Request
+from factored_mwem.request.table import declared_domain
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.source import OpenedSource
 from factored_mwem.tables.codes.parsing import plain
@@ -85,6 +86,7 @@ class LinkedRequest:
     package: Package
     sources: Mapping[str, OpenedSource]
     public: Mapping[str, pa.Table]
+    domains: Mapping[str, Domain]
     policy: Policy
     order: int
     rows: int | None = None
@@ -97,10 +99,13 @@ class LinkedRequest:
         order: int,
         policy: Policy,
         *,
+        domains: Mapping[str, Any] | None = None,
         rows: int | None = None,
         sample_seed: int | None = None,
     ) -> Self:
-        """Raises InputError for what names and types rule out."""
+        """`domains`: those that are declared, by table; of the others they are learnt. Raises InputError for
+        what names and types rule out.
+        """
         for name in REFUSED:
             if getattr(policy, name) != Policy.model_fields[name].default:
                 raise InputError(f"{name} is for a single table; leave it out with a package of tables")
@@ -109,10 +114,17 @@ class LinkedRequest:
         reading = Reading(policy.records, policy.dialect)
         sources = {each.name: open_source(each.source, reading) for each in package.private}
         public = {each.name: _public_rows(each) for each in package.public}
+        names = [each.name for each in package.private]
+        for name in domains or ():
+            if name not in names:
+                raise InputError(f"a domain is declared for {name!r}, which is no private table of the package")
+        declared = {name: declared_domain(domain) for name, domain in (domains or {}).items()}
+        declared = {name: domain for name, domain in declared.items() if domain is not None}
         made = cls(
             package=package,
             sources=sources,
             public=public,
+            domains=declared,
             policy=policy,
             order=order,
             rows=rows,
@@ -173,6 +185,14 @@ class LinkedRequest:
             return Policy.made({**chosen, "contributions": 1})
         return Policy.made({**chosen, "people": True, "person_columns": tuple(constant)})
 
+    def domain_of(self, table: LinkedTable, known: Sequence[Attribute] = ()) -> Domain | None:
+        """The domain that is declared for the columns of a table which are not `known`."""
+        domain = self.domains.get(table.name)
+        if domain is None:
+            return None
+        names = {attribute.name for attribute in known}
+        return domain.project([n for n in domain.names if n in self.own[table.name] and n not in names])
+
     def public_keys(self, table: LinkedTable) -> list[Attribute]:
         """Columns whose values are the keys of public tables."""
         keys = {each.name: each.key for each in self.package.public}
@@ -194,7 +214,8 @@ class LinkedRequest:
             for each in self.package.private
         }
         numbers = {"marginals": self.order, "rows": self.rows, "sample_seed": self.sample_seed}
-        return {**numbers, "most_rows": self.most_rows, "tables": tables}
+        domains = {name: domain.to_dict() for name, domain in self.domains.items()}
+        return {**numbers, "most_rows": self.most_rows, "tables": tables, "domains": domains}
 
     def fingerprint(self, key: bytes) -> bytes:
         """A keyed digest of all private tables. Reads rows."""
@@ -224,6 +245,7 @@ def release_tables(
     policy: Policy | None = None,
     *,
     report: Report = lambda _: None,
+    domains: Mapping[str, Any] | None = None,
     rows: int | None = None,
     sample_seed: int | None = None,
     **options: Unpack[BookedChoices],
@@ -232,7 +254,8 @@ def release_tables(
     tables of the package that are not public.
 
     `marginals`: the order K of the marginals that must come out right, of the columns of each table and of
-    those that it hangs on. `rows`: how many of the root. `options`: fields of Policy, where no policy is
+    those that it hangs on. `domains`: which values may appear, by table; without one a share of the budget
+    learns it. `rows`: how many of the root. `options`: fields of Policy, where no policy is
     given, and where the cost is entered.
 
     Raises as `release`.
@@ -240,7 +263,9 @@ def release_tables(
     choices: dict[str, Any] = dict(options)
     booking = Booking.of(choices)
     policy = Policy.given(policy, choices)
-    request = LinkedRequest.of(package, marginals, policy, rows=rows, sample_seed=sample_seed)
+    request = LinkedRequest.of(
+        package, marginals, policy, domains=domains, rows=rows, sample_seed=sample_seed
+    )
     return request.spending.made(booking, lambda run: make_linked(request, run, report))
 
 
@@ -277,7 +302,13 @@ def make_linked(
         constant = [a.name for a in known if a.name.startswith(beside(package.root.name, ""))]
         view = views.view(table, [a.name for a in known], most)
         policy = request.policy_of(table, constant if table.parent is not None else ())
-        own = Request.of(view, _workload(request, table, known), policy, rows=request.rows)
+        own = Request.of(
+            view,
+            _workload(request, table, known),
+            policy,
+            rows=request.rows,
+            domain=request.domain_of(table, known),
+        )
         own = replace(own, known=tuple(known))
         apart = replace(spent, spending=spending_of(own))
         made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])

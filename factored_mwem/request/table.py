@@ -46,7 +46,7 @@ class PrivateTable:
         """
         if isinstance(columns, str) or (columns is not None and not list(columns)):
             raise InputError(f"columns={shown(columns)}: must be a list of one column name or more")
-        declared, folder = _declared(domain), _folder(spill)
+        declared, folder = declared_domain(domain), _folder(spill)
         listed = None if columns is None else list(columns)
         dialect = promise.dialect.beside(declared.dialect if declared is not None else None)
         names = listed if listed is not None or declared is None else list(declared.names)
@@ -91,7 +91,7 @@ class PrivateTable:
         return self.declared[by].missing_values or ()
 
 
-def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | None:
+def declared_domain(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | None:
     """The declared domain, from any form in which it may be passed."""
     if isinstance(domain, str | Path):
         domain = Domain.load(domain)
