@@ -200,15 +200,15 @@ def complaint(error: ValidationError) -> str:
     return f"{spot + ': ' if spot else ''}{first['msg'].removeprefix('Value error, ')}"
 
 
-def read_text(path: Path, what: str) -> str:
-    """The text of a small file. Raises InputError if it cannot be read or is too large; ValueError if it is
-    not text.
+def read_text(path: Path, what: str, most: int = MAX_TEXT_BYTES) -> str:
+    """The text of a small file. Raises InputError if it cannot be read or is larger than `most` bytes;
+    ValueError if it is not text.
     """
     try:
         with open(path, "rb") as file:
-            content = file.read(MAX_TEXT_BYTES + 1)
+            content = file.read(most + 1)
     except OSError as error:
         raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from None
-    if len(content) > MAX_TEXT_BYTES:
-        raise InputError(f"the {what} {path} is larger than {MAX_TEXT_BYTES >> 20} MB")
+    if len(content) > most:
+        raise InputError(f"the {what} {path} is larger than {most >> 20} MB")
     return content.decode("utf-8")

@@ -217,7 +217,12 @@ def check_columns(
             here = _kind_of_key(table, reference.column, schemas, text)
             there = _kind_of_key(target, target.key or "", schemas, text)
             if here != there:
-                raise InputError(_differing(table, reference, target, schemas, text))
+                both = f"{shortened(reference.column)!r} of {table.name!r} holds {here}"
+                both += f", and {shortened(target.key or '')!r} of {target.name!r} {there}"
+                typed = [each.name for each in (table, target) if each.name not in text]
+                other = {table.name, target.name}.difference(typed)
+                how = f"write {other.pop()!r} as Parquet" if len(typed) == 1 else "convert one of them"
+                raise InputError(f"keys of two types: {both}; {how}")
 
 
 def _kind_of_key(
@@ -226,10 +231,8 @@ def _kind_of_key(
     """What a column that names rows holds, in words; whole numbers of all widths are alike."""
     schema = schemas[table.name]
     if column not in schema.names:
-        known = _quoted(schema.names)
-        raise InputError(
-            f"table {table.name!r} has no column {shown(column)}, which is to be a key; it has {known}"
-        )
+        what = f"no column {shown(column)}, which is to be a key; it has {_quoted(schema.names)}"
+        raise InputError(f"table {table.name!r} has {what}")
     arrow = value_type(schema.field(column).type)
     if table.name in text or is_text(arrow):
         return "text"
@@ -241,26 +244,11 @@ def _kind_of_key(
     raise InputError(f"table {table.name!r}: the key {shortened(column)!r} is {spelt(arrow)}; {how}")
 
 
-def _differing(
-    table: LinkedTable,
-    reference: Reference,
-    target: LinkedTable,
-    schemas: Mapping[str, pa.Schema],
-    text: AbstractSet[str],
-) -> str:
-    """What to say of keys of two types, and which table to convert."""
-    ends = [(table, reference.column), (target, target.key or "")]
-    said = []
-    for each, column in ends:
-        kind = (
-            "text of a text file"
-            if each.name in text
-            else spelt(value_type(schemas[each.name].field(column).type))
-        )
-        said.append(f"{shortened(column)!r} of {shortened(each.name)!r} is {kind}")
-    written = [each for each, _ in ends if each.name in text]
-    if len(written) == 1:
-        how = f"write {shortened(written[0].name)!r} as Parquet with a key of that type"
-    else:
-        how = f"convert that of {shortened(table.name)!r}"
-    return f"keys of two types: {said[0]}, and {said[1]}; {how}"
+def two_tables(
+    root: tuple[str, Any], child: tuple[str, Any], key: str, foreign_key: str | None = None
+) -> Package:
+    """Two private tables, each a name and a source: column `foreign_key` of the child names rows of the root
+    by its `key`; without it the child has a column of the same name. Raises InputError as `Package.of` does.
+    """
+    reference = Reference(foreign_key or key, root[0])
+    return Package.of([LinkedTable(*root, key), LinkedTable(*child, parent=reference)])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from factored_mwem.errors import InputError
-from factored_mwem.request.package import LinkedTable, Package, Reference, check_columns
+from factored_mwem.request.package import LinkedTable, Package, Reference, check_columns, two_tables
 
 
 def table(name: str, *references: str, key: str | None = "id", public: bool = False) -> LinkedTable:
@@ -137,13 +137,10 @@ def test_only_public_tables_have_dates_for_keys() -> None:
         (pa.timestamp("us"), pa.timestamp("us"), (), "the key 'id' is timestamp"),
         (
             pa.int64(), pa.string(), (),
-            "two types: 'user' of 'sessions' is string, and 'id' of 'users' is int64; convert that of 'se",
+            "two types: 'user' of 'sessions' holds text, and 'id' of 'users' whole numbers; convert one of",
         ),
-        (
-            pa.int64(), pa.string(), ("sessions",),
-            "'user' of 'sessions' is text of a text file, and 'id' of 'users' is int64; write 'sess",
-        ),
-        (pa.string(), pa.int32(), ("users",), "'id' of 'users' is text of a text file; write 'users' as"),
+        (pa.int64(), pa.string(), ("sessions",), "holds text, .* whole numbers; write 'sessions' as Parquet"),
+        (pa.string(), pa.int32(), ("users",), "holds whole numbers, .* text; write 'users' as Parquet"),
     ],
 )  # fmt: skip
 def test_keys_that_cannot_name_rows_are_refused(
@@ -163,3 +160,13 @@ def test_keys_that_are_no_columns_are_refused() -> None:
         InputError, match="table 'c' has no column 'd', which is to be a key; it has 'b', 'e'"
     ):
         check_columns(package, {"a": good, "c": good})
+
+
+def test_two_tables_are_linked_by_one_column_or_by_two() -> None:
+    package = two_tables(("users", "users.csv"), ("sessions", "sessions.csv"), "user_id")
+    assert package.root == LinkedTable("users", "users.csv", "user_id")
+    assert package.private[1] == LinkedTable("sessions", "sessions.csv", parent=Reference("user_id", "users"))
+    other = two_tables(("users", "users.csv"), ("sessions", "sessions.csv"), "id", "user")
+    assert other.private[1].parent == Reference("user", "users")
+    with pytest.raises(InputError, match="two tables are named 'data' and 'data'"):
+        two_tables(("data", "a/data.csv"), ("data", "b/data.csv"), "id")
