@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.console import lined, piece, replaced_text
-from factored_mwem.cli.inputs import TableName
+from factored_mwem.cli.inputs import domain_beside, read_paths
 from factored_mwem.cli.jobs import check_paths, facts_of
 from factored_mwem.cli.settings import OWN, ReleaseSettings
 from factored_mwem.errors import InputError
@@ -17,7 +17,8 @@ from factored_mwem.pipeline.linked import LinkedRequest, check_linked
 from factored_mwem.pipeline.linked_publish import PackageFiles, publish_package
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Statement
-from factored_mwem.tables.outputs.targets import LocalPlace, folder_of
+from factored_mwem.request.data_package import read_package
+from factored_mwem.tables.outputs.targets import folder_of
 
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.rounds import Report
@@ -37,17 +38,10 @@ class PackageDone:
     reused: bool
 
 
-def is_package(table: TableName) -> bool:
-    """Whether the command line names the descriptor of a package."""
-    return isinstance(table, Path) and table.name.endswith("datapackage.json")
-
-
 def run_package(table: Path, settings: ReleaseSettings, report: Report) -> PackageDone:
     """Release the tables of a package and write its files. What can be refused is refused before a row is
     read.
     """
-    from factored_mwem.tables.inputs.package import read_package
-
     for name in sorted(OWN - TAKEN):
         if getattr(settings, name) != type(settings).model_fields[name].default:
             flag = f"--{name.replace('_', '-')}"
@@ -60,10 +54,17 @@ def run_package(table: Path, settings: ReleaseSettings, report: Report) -> Packa
         raise InputError(f"-o {settings.output}: a package is a folder; end its name in a slash")
     names = [each.name for each in (*package.private, *package.public)]
     files = PackageFiles.of(place, names, ".parquet", model=not settings.no_model)
-    sources = [each.source for each in (*package.private, *package.public)]
-    check_paths(files.all, [table, *sources])
+    read = [path for each in (*package.private, *package.public) for path in read_paths(each.source)]
+    check_paths(files.all, [table, *read])
+    beside = {each.name: _domain_beside(each.source) for each in package.private}
+    domains = {name: path for name, path in beside.items() if path is not None}
     request = LinkedRequest.of(
-        package, settings.marginals, settings.policy, rows=settings.rows, sample_seed=settings.sample_seed
+        package,
+        settings.marginals,
+        settings.policy,
+        domains=domains,
+        rows=settings.rows,
+        sample_seed=settings.sample_seed,
     )
     check_linked(request)
     waiting = Publication(files, IfExists(settings.overwrite), settings.booking)
@@ -72,6 +73,12 @@ def run_package(table: Path, settings: ReleaseSettings, report: Report) -> Packa
         record = earlier or publish_package(request, run, waiting, report)
         facts = _facts(record, files) | facts_of(record, settings, reused=earlier is not None)
     return PackageDone(record, files, facts, earlier is not None)
+
+
+def _domain_beside(source: Any) -> Path | None:
+    """NAME.domain.json beside a table's file, if it is there."""
+    path = domain_beside(source)
+    return path if path is not None and path.exists() else None
 
 
 def _facts(record: Statement, files: PackageFiles) -> dict[str, Any]:

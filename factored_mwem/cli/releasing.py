@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from factored_mwem.cli.exits import unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import RELEASE, Json, NoProgress, Quiet, Tables, Verbose, takes
@@ -23,15 +25,18 @@ def release(
     from factored_mwem.cli import jobs as job
     from factored_mwem.cli.summary import details, summary
     from factored_mwem.pipeline.progress import is_first_run
+    from factored_mwem.request.data_package import is_descriptor
 
     silent = quiet or json_only
     if not silent and is_first_run(settings.policy.engine):
         console.say("first run: compiling for this machine, once; later runs start at once")
+    if is_descriptor(source := source_of(table)):
+        return _release_package(source, settings, json_only=json_only, quiet=quiet, show=not no_progress)
     done = None
     show = console.wants_progress(no_progress) and not silent
     try:
         with console.progress(show=show, verbose=verbose) as report:
-            done = job.run(source_of(table), settings, report, (lambda _: None) if silent else console.say)
+            done = job.run(source, settings, report, (lambda _: None) if silent else console.say)
         parts = (summary, details) if verbose else (summary,)
         lines = (line for part in parts for line in part(done))
         console.closing(done.facts, lines, as_json=json_only, quiet=quiet)
@@ -41,3 +46,16 @@ def release(
         if isinstance(error, KeyboardInterrupt):  # the parser would swallow it
             raise Stopped(130) from error
         raise
+
+
+def _release_package(
+    descriptor: Path, settings: ReleaseSettings, *, json_only: bool, quiet: bool, show: bool
+) -> None:
+    """Several tables in, as many out."""
+    from factored_mwem.cli import console
+    from factored_mwem.cli.packaging import package_summary, run_package
+
+    shown = console.wants_progress(not show) and not (quiet or json_only)
+    with console.progress(show=shown, verbose=False) as report:
+        done = run_package(descriptor, settings, report)
+    console.closing(done.facts, package_summary(done), as_json=json_only, quiet=quiet)

@@ -17,7 +17,7 @@ from factored_mwem.pipeline.linked_rows import LinkedRelease
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Output, PartFile, Statement
 from factored_mwem.pipeline.saving.package_file import save_package
-from factored_mwem.request.descriptor import described
+from factored_mwem.request.data_package import described
 from factored_mwem.tables.outputs.formats import write_batches
 from factored_mwem.tables.outputs.release_files import Files
 from factored_mwem.tables.outputs.stores import StoredPlace
