@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from factored_mwem.documents import accounts
-from factored_mwem.documents.datapackage import is_mail, plain_name
+from factored_mwem.documents.datapackage import is_mail
 from factored_mwem.documents.owner import Owner
 from factored_mwem.documents.published import ColumnSection, Published
 from factored_mwem.documents.registry import published_on
+from factored_mwem.tables.outputs.descriptors import plain_name
 
 TYPES = {"datetime": "timestamp"}
 """Names of types that differ from a Table Schema's."""

@@ -1,4 +1,4 @@
-"""Data package: the Frictionless descriptor, version 2 of the standard; readers of version 1 take it, too.
+"""Data package: the Frictionless descriptor of a release.
 
 It states the sha256 and the rows of each file, but not its bytes, which the manifest does not hold.
 """
@@ -12,8 +12,8 @@ from urllib.parse import quote
 from factored_mwem.documents import accounts
 from factored_mwem.documents.owner import Owner
 from factored_mwem.documents.published import ColumnSection, Published, PublishedFile
-
-PROFILE = "https://datapackage.org/profiles/2.0/"
+from factored_mwem.tables.outputs import descriptors
+from factored_mwem.tables.outputs.descriptors import PROFILE, plain_name
 
 
 def package(release: Published, owner: Owner) -> dict[str, Any]:
@@ -43,17 +43,11 @@ def package(release: Published, owner: Owner) -> dict[str, Any]:
 
 def table_schema(release: Published) -> dict[str, Any]:
     """The Table Schema of the released rows."""
-    return {
-        "$schema": f"{PROFILE}tableschema.json",
-        "fields": [_field(column, release.suffix) for column in release.columns],
-        "missingValues": [""],
-    }
+    return descriptors.table_schema([_field(column, release.suffix) for column in release.columns])
 
 
 def _field(column: ColumnSection, suffix: str) -> dict[str, Any]:
-    field: dict[str, Any] = {"name": column.name, "type": column.type}
-    if column.type == "datetime" and suffix == ".csv":
-        field["format"] = "any"  # a space stands between day and time
+    field = descriptors.field(column.name, column.type, suffix)
     if column.title:
         field["title"] = column.title
     if column.description:
@@ -64,29 +58,13 @@ def _field(column: ColumnSection, suffix: str) -> dict[str, Any]:
 def _resource(
     release: Published, file: PublishedFile, owner: Owner, schema: dict[str, Any]
 ) -> dict[str, Any]:
-    resource: dict[str, Any] = {
-        "$schema": f"{PROFILE}dataresource.json",
-        "name": plain_name(file.path),
-        "type": "table",
-        "path": address(file, owner),
-        "format": release.suffix.removeprefix("."),
-        "mediatype": release.media_type,
-        "hash": f"sha256:{file.sha256}",
-        "rows": file.rows,
-    }
-    if release.suffix == ".csv":
-        resource["encoding"] = "utf-8"
-    return resource | {"schema": schema}
+    resource = descriptors.resource(plain_name(file.path), address(file, owner), release.suffix)
+    return resource | {"hash": f"sha256:{file.sha256}", "rows": file.rows, "schema": schema}
 
 
 def address(file: PublishedFile, owner: Owner) -> str:
     """Where a file is: under the owner's address, or as it lies beside the manifest."""
     return f"{owner.data_url.rstrip('/')}/{quote(file.path)}" if owner.data_url else file.path
-
-
-def plain_name(text: str) -> str:
-    """A name of small letters, digits, `.`, `_`, `-` and `/`, as packages and resources have."""
-    return re.sub(r"[^a-z0-9._/]+", "-", text.lower()).strip("-") or "release"
 
 
 def licence(owner: Owner) -> dict[str, str]:

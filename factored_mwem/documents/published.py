@@ -23,14 +23,9 @@ from factored_mwem.pipeline.record.manifest import Certificate, Manifest, read_r
 from factored_mwem.pipeline.record.manifest_check import cost_of, doubts
 from factored_mwem.pipeline.record.statement import Output, Statement
 from factored_mwem.request.policy import Policy, split_policy
+from factored_mwem.tables.outputs.descriptors import MEDIA_TYPES
 from factored_mwem.tables.outputs.targets import LocalFile, Target, digest_of
 
-MEDIA_TYPES = {
-    ".parquet": "application/vnd.apache.parquet",
-    ".csv": "text/csv",
-    ".arrow": "application/vnd.apache.arrow.file",
-    ".feather": "application/vnd.apache.arrow.file",
-}
 MAX_FILES = 100_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DIGEST = re.compile("[0-9a-f]{64}")

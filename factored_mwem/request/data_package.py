@@ -1,17 +1,18 @@
 """Data package: tables as `datapackage.json` describes them, by version 1 or 2 of Frictionless' standard.
 
-Of a resource are read where it is, its keys, and whether it is declared `"public": true`. What its fields may
-hold is said by a domain file, or learnt.
+One is read, or made for tables that were written. Of a resource are read where it is, its keys, and whether
+it is declared `"public": true`. What its fields may hold is said by a domain file, or learnt.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from factored_mwem.errors import InputError, must, shortened, shown
@@ -20,6 +21,7 @@ from factored_mwem.request.package import LinkedTable, Package, Reference
 from factored_mwem.tables.inputs.formats import BY_ENDING, check_known, suffix_of
 from factored_mwem.tables.inputs.source import ICEBERG
 from factored_mwem.tables.inputs.uris import is_uri
+from factored_mwem.tables.outputs import descriptors
 
 MAX_BYTES = 2**24
 """Of a descriptor."""
@@ -203,3 +205,29 @@ def _check_files(tables: list[LinkedTable]) -> None:
             if other != table.name:
                 both = f"resources {shortened(other)!r} and {shortened(table.name)!r}"
                 raise InputError(f"{both} have a file in common; let each have its own")
+
+
+def described(package: Package, schemas: Mapping[str, pa.Schema], files: Mapping[str, str]) -> dict[str, Any]:
+    """The descriptor of tables that were written: the types of their columns, their keys, and which are
+    public. It reads no table.
+
+    `schemas`: names and types of each table's columns as they were written, by its name; `files`: the path of
+    each from the descriptor's folder. Keys that name the same rows have one type there: text, where a CSV
+    file's types are not known.
+    """
+    tables = {each.name: each for each in (*package.private, *package.public)}
+    kinds = {(t, field.name): descriptors.kind_of(field.type) for t in tables for field in schemas[t]}
+    for name, table in tables.items():
+        alike = [(t, r.column) for t, each in tables.items() for r in each.references if r.of == name]
+        alike += [] if table.key is None else [(name, table.key)]
+        if "string" in map(kinds.get, alike) and all(files[t].endswith(".csv") for t, _ in alike):
+            kinds |= dict.fromkeys(alike, "string")
+    resources = []
+    for name, table in tables.items():
+        suffix = suffix_of(files[name])
+        fields = [descriptors.field(column, kinds[name, column], suffix) for column in schemas[name].names]
+        links = [(each.column, each.of, tables[each.of].key or "") for each in table.references]
+        schema = descriptors.table_schema(fields) | descriptors.keys(table.key, links)
+        resource = descriptors.resource(name, files[name], suffix)
+        resources.append(resource | ({"public": True} if table.public else {}) | {"schema": schema})
+    return descriptors.package(package.root.name, resources)

@@ -153,15 +153,7 @@ def package(folder: Path, name: str, *, read: bool = True) -> list[str]:
     """
     frictionless = pytest.importorskip("frictionless", reason="the extra `test` brings it")
     data = json.loads((folder / name).read_text(encoding="utf-8"))
-    wrong: list[str] = []
-    for profile, parts in (
-        ("datapackage.json", [data]),
-        ("dataresource.json", data["resources"]),
-        ("tableschema.json", [resource["schema"] for resource in data["resources"]]),
-    ):
-        original = _original(profile)
-        for part in parts if original is not None else ():
-            wrong += _complaints(jsonschema.Draft7Validator, original, part)
+    wrong = _against_profiles(data)
     here = Path.cwd()
     os.chdir(folder)  # it takes no absolute paths
     try:
@@ -172,6 +164,35 @@ def package(folder: Path, name: str, *, read: bool = True) -> list[str]:
         report = frictionless.validate(name, checklist=frictionless.Checklist(skip_errors=["blank-row"]))
     except frictionless.FrictionlessException as error:
         return [*wrong, str(error), *map(str, error.reasons)]
+    finally:
+        os.chdir(here)
+    return wrong + [str(note) for note in report.flatten(["type", "note"])]
+
+
+def _against_profiles(data: Any) -> list[str]:
+    wrong: list[str] = []
+    for profile, parts in (
+        ("datapackage.json", [data]),
+        ("dataresource.json", data["resources"]),
+        ("tableschema.json", [resource["schema"] for resource in data["resources"]]),
+    ):
+        original = _original(profile)
+        for part in parts if original is not None else ():
+            wrong += _complaints(jsonschema.Draft7Validator, original, part)
+    return wrong
+
+
+def linked_package(folder: Path, name: str) -> list[str]:
+    """Complaints of Frictionless about the rows of all tables and their keys, of JSON Schema about the
+    descriptor.
+    """
+    frictionless = pytest.importorskip("frictionless", reason="the extra `test` brings it")
+    data = json.loads((folder / name).read_text(encoding="utf-8"))
+    wrong = _against_profiles(data)
+    here = Path.cwd()
+    os.chdir(folder)  # it takes no absolute paths
+    try:
+        report = frictionless.validate(name, checklist=frictionless.Checklist(skip_errors=["blank-row"]))
     finally:
         os.chdir(here)
     return wrong + [str(note) for note in report.flatten(["type", "note"])]
