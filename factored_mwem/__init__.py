@@ -1,6 +1,7 @@
 """Differentially private synthetic tables by factored MWEM.
 
     release                        a synthetic table from a private one, and what it cost
+    release_tables, Package        synthetic tables that belong together; LinkedTable, Reference: how they do
     push_down                      a table in a database whose rows must stay there
     plan, Planned                  epsilons side by side before any is spent: what is promised, and expected
     learn                          a domain for a private table, paid for once
@@ -74,11 +75,14 @@ if TYPE_CHECKING:
     from factored_mwem.owner.verifier.verify import Verified, verify
     from factored_mwem.pipeline.forecasts.planning import Planned, plan
     from factored_mwem.pipeline.learn_domain import learn
+    from factored_mwem.pipeline.linked import release_tables
+    from factored_mwem.pipeline.linked_rows import LinkedRelease
     from factored_mwem.pipeline.marginal import Marginal
     from factored_mwem.pipeline.progress import Progress, show_progress
     from factored_mwem.pipeline.record.manifest import Manifest
     from factored_mwem.pipeline.release import release
     from factored_mwem.pipeline.result import Release
+    from factored_mwem.request.package import LinkedTable, Package, Reference
     from factored_mwem.request.policy import Policy
     from factored_mwem.sessions.graph.release import release_graph
     from factored_mwem.sessions.graph.result import GraphRelease
@@ -93,10 +97,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
-    "FmwemError", "GraphRelease", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours",
-    "NotAccepted", "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack",
-    "Sketch", "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate",
-    "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph", "report",
+    "FmwemError", "GraphRelease", "InputError", "LedgerFile", "LinkedRelease", "LinkedTable", "Lost",
+    "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt", "Package", "Planned", "Policy",
+    "Progress", "Reference", "Release", "ResourceError", "RolledBack", "Sketch", "Statistic", "Verified",
+    "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan",
+    "private_report", "push_down", "release", "release_graph", "release_tables", "report",
     "show_progress", "sketch", "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
@@ -115,6 +120,8 @@ _HOME = {
     "Statistic": "sessions.statistic.column_statistic", "statistic": "sessions.statistic.column_statistic",
     "Sketch": "sessions.sketch.released", "sketch": "sessions.sketch.build",
     "private_report": "owner.page.private_report", "report": "documents.report",
+    "LinkedRelease": "pipeline.linked_rows", "release_tables": "pipeline.linked",
+    "LinkedTable": "request.package", "Package": "request.package", "Reference": "request.package",
     "push_down": "tables.backends.sql", "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""

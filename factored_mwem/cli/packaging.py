@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.console import lined, piece, replaced_text
 from factored_mwem.cli.inputs import domain_beside, read_paths
-from factored_mwem.cli.jobs import check_paths, facts_of
+from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
 from factored_mwem.cli.settings import OWN, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.linked import LinkedRequest, check_linked
-from factored_mwem.pipeline.linked_publish import PackageFiles, publish_package
+from factored_mwem.pipeline.linked_publish import PackageFiles, draw_package, publish_package
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.pipeline.saving.package_file import load_package
 from factored_mwem.request.data_package import read_package
 from factored_mwem.tables.outputs.targets import folder_of
 
@@ -119,3 +121,23 @@ def _looks(record: Statement) -> Iterator[str]:
             )
         for warning in facts["warnings"]:
             yield f"{piece(name)}: {warning}"
+
+
+def draw_tables(
+    model: Path, choices: SampleChoices, output: str, settings: ReleaseSettings
+) -> dict[str, Any]:
+    """Write fresh tables of a package's model into a folder; the line for scripts."""
+    if choices != SampleChoices(rows=choices.rows):
+        raise InputError("a package of tables is drawn as a whole: -n says how many rows the root has")
+    if choices.rows is None:
+        raise InputError("say how many rows of the root with -n")
+    release, folder = load_package(model), folder_of(output)
+    if folder is None:
+        raise InputError(f"-o {output}: a package is a folder; end its name in a slash")
+    names = [each.name for each in release.package.private]
+    files = PackageFiles.of(folder, names, ".parquet", model=False)
+    seed = secrets.randbits(64) if settings.sample_seed is None else settings.sample_seed
+    drawn = draw_package(release, choices.rows, seed, files, IfExists(settings.overwrite))
+    rows = {part.file: part.rows for part in drawn.parts}
+    tables = {name: rows[target.name] for name, target in files.tables.items()}
+    return {"output": str(folder), "tables": tables, "sha256": drawn.sha256, "spent_epsilon": 0}

@@ -30,7 +30,8 @@ def release(
     silent = quiet or json_only
     if not silent and is_first_run(settings.policy.engine):
         console.say("first run: compiling for this machine, once; later runs start at once")
-    if is_descriptor(source := source_of(table)):
+    source = source_of(table)
+    if isinstance(source, Path) and is_descriptor(source):
         return _release_package(source, settings, json_only=json_only, quiet=quiet, show=not no_progress)
     done = None
     show = console.wants_progress(no_progress) and not silent

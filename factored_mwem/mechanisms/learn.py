@@ -40,8 +40,10 @@ from factored_mwem.tables.backends.source import Source
 
 RARE = 0.9
 """Hardly anything of a column of text was found when more of its values than this become `other`."""
-HOPELESS = 0.25
-"""A release ends after learning where this share of the rows is wrong in the mean column, as predicted."""
+HOPELESS, HOPELESS_LINKED = 0.25, 0.6
+"""A release ends after learning where this share of the rows is wrong in the mean column, as predicted; of
+one table among others later, for all would be lost.
+"""
 FEWEST = {"string": 12, "boolean": 3}
 OF_NUMBERS = 8
 """How many times the rows that a text needs to be found, where its rows hold no other rare value, a table
@@ -75,12 +77,13 @@ class Learning:
 class Serves(NamedTuple):
     """What a learnt domain is for. `needed`: columns that are not dropped in any case. `known`: attributes of
     other columns whose values are public, and are measured and kept as they are. `alone`: nothing else is
-    asked for.
+    asked for. `linked`: other tables were paid for, which would be lost with this one.
     """
 
     needed: Collection[str] = ()
     known: Sequence[Attribute] = ()
     alone: bool = False
+    linked: bool = False
 
 
 def learn(
@@ -96,7 +99,7 @@ def learn(
     domain alone is asked for, all. Raises NothingLearnt if noise hides nearly everything: as soon
     as what is paid for tells so, and no more is spent then.
     """
-    needed, known, alone = serves
+    needed, known, alone, linked = serves
     budget = session.accountant.budget
     share, enough = partial(discovery_share, policy, budget), partial(_check_rows, session, policy)
     found = discover(session, table, columns, share, enough)
@@ -104,7 +107,8 @@ def learn(
         what = "nearly every value of every column is too rare to be told from noise"
         raise _nothing(session, what, 0.0, alone=len(found) == 1)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
-    _check_texts(session, rows, found, None if not policy.drop_unique else needed)
+    most = HOPELESS_LINKED if linked else HOPELESS
+    _check_texts(session, rows, found, None if not policy.drop_unique else needed, most)
     firsts = [First.of(column) for column in found]
     relations = relations_in(session, table, firsts, policy, rows)
     looked = to_measure(firsts, relations)
@@ -127,7 +131,8 @@ def learn(
         replace(taken[a], positions=(i,), noisy=_counts(looked[a : a + 1], settled[a], taken[a].stddev))
         for i, a in enumerate(kept)
     ]
-    _check_worth(session, rows, pruned, measured, relations)
+    own = sum(a < len(looked) for a in kept)
+    _check_worth(session, rows, list(zip(pruned[:own], measured[:own], strict=True)), relations, most)
     learning = _learnt(session, found, (firsts, known), pruned, measured, relations)
     return _with_maps(learning, policy, rows)
 
@@ -246,7 +251,11 @@ def is_unique(attribute: Attribute, fate: Fate) -> bool:
 
 
 def _check_texts(
-    session: Session, rows: float, found: Sequence[FoundColumn], needed: Collection[str] | None
+    session: Session,
+    rows: float,
+    found: Sequence[FoundColumn],
+    needed: Collection[str] | None,
+    most: float,
 ) -> None:
     """Raises NothingLearnt if what is lost of texts alone hides too much: no other column is measured then.
     `needed`: what is kept where columns of unique values are dropped, else None.
@@ -259,33 +268,36 @@ def _check_texts(
     unique = [name for name, share in lost.items() if share > RARE]
     if needed is not None:
         lost = {name: share for name, share in lost.items() if name not in unique or name in needed}
-    _check_lost(session, rows, lost, unique)
+    _check_lost(session, rows, lost, unique, most)
 
 
 def _check_worth(
     session: Session,
     rows: float,
-    settled: Sequence[Pruned],
-    measured: Sequence[Measurement],
+    settled: Sequence[tuple[Pruned, Measurement]],
     relations: Sequence[Relation],
+    most: float,
 ) -> None:
     """Raises NothingLearnt if noise hides most of the mean column: what comes after cannot mend that. What
     follows from other columns is as good as the worst of them.
     """
-    pairs = zip(settled, measured, strict=True)
-    lost = {made.attribute.name: predicted_loss(made, m, rows) for made, m in pairs}
+    lost = {made.attribute.name: predicted_loss(made, m, rows) for made, m in settled}
     for target, *sources in (relation.rule.columns for relation in relations):
         lost.setdefault(target, max((lost.get(name, 1.0) for name in sources), default=1.0))
-    unique = [made.attribute.name for made in settled if is_unique(made.attribute, made.fate)]
-    _check_lost(session, rows, lost, unique)
+    unique = [made.attribute.name for made, _ in settled if is_unique(made.attribute, made.fate)]
+    _check_lost(session, rows, lost, unique, most)
 
 
-def _check_lost(session: Session, rows: float, lost: Mapping[str, float], unique: Sequence[str]) -> None:
-    """`lost`: the share of the rows that is wrong, by column; `unique`: where each value is rare."""
+def _check_lost(
+    session: Session, rows: float, lost: Mapping[str, float], unique: Sequence[str], most: float
+) -> None:
+    """`lost`: the share of the rows that is wrong, by column; `unique`: where each value is rare; `most`: of
+    the mean column.
+    """
     mean = sum(lost.values()) / max(len(lost), 1)
-    if mean <= HOPELESS:
+    if mean <= most:
         return
-    worst = sorted((name for name in lost if lost[name] > HOPELESS), key=lost.__getitem__, reverse=True)
+    worst = sorted((name for name in lost if lost[name] > most), key=lost.__getitem__, reverse=True)
     what = f"noise hides {mean:.0%} of the average column, most of {some_names(worst)}"
     if unique and len(unique) < len(lost):
         what += f" (too few rows share any value of {some_names(unique)}: --drop-unique leaves that out)"

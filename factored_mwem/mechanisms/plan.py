@@ -128,7 +128,8 @@ class Scope:
                 columns = [*columns, ROWS_OF_PERSON]
         scope = replace(scope, columns=columns, domain=domain)
         if domain is not None and scope.known:
-            scope = replace(scope, domain=Domain([*domain, *scope.known], rules=domain.rules))
+            more = [attribute for attribute in scope.known if attribute.name not in domain]
+            scope = replace(scope, domain=Domain([*domain, *more], rules=domain.rules))
         if domain is None:
             scope._check_learnable()
         return scope

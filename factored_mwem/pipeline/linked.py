@@ -10,12 +10,12 @@ hangs on (pipeline/linked_rows.py).
 from __future__ import annotations
 
 import hashlib
-import logging
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Self, Unpack
 
 import pyarrow as pa
@@ -39,27 +39,27 @@ from factored_mwem.pipeline.linked_views import (
     own_columns,
     whole,
 )
-from factored_mwem.pipeline.release import fitted_to, spending_of
-from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.record.assumptions import Assumption
 from factored_mwem.pipeline.record.statement import Statement
+from factored_mwem.pipeline.release import fitted_to, spending_of
+from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.spending import Spending, Spent
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.people import RowsUsed, most_rows, number_of_people
 from factored_mwem.privacy.session import Session
-from factored_mwem.request.package import LinkedTable, Package
+from factored_mwem.request.data_package import read_package
+from factored_mwem.request.package import LinkedTable, Package, check_columns
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.promise import Books
 from factored_mwem.request.request import Request
 from factored_mwem.request.table import declared_domain
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.source import OpenedSource
-from factored_mwem.tables.codes.parsing import plain
+from factored_mwem.tables.codes.parsing import is_text, value_type
 from factored_mwem.tables.inputs.table import Table
 from factored_mwem.tables.inputs.text_form import Reading
 from factored_mwem.workload.workload import Workload
 
-log = logging.getLogger("factored_mwem")
 LEAST_ROOTS = 0.02
 """Of the most: where fewer have rows of a table, it gets no more of the budget for it."""
 MOST_KEYS = 10_000
@@ -67,8 +67,8 @@ MOST_KEYS = 10_000
 REFUSED = ("privacy_id", "people", "person_columns", "order_by", "certificate", "accept")
 """Fields of a policy that a package decides by itself, or that are of one table alone."""
 KEYS = Assumption(
-    statement="which columns are keys, and of which tables, is public; a row belongs to each root that it leads "
-    "to by its references",
+    statement="which columns are keys, and of which tables, is public; a row belongs to each root that it "
+    "leads to by its references",
     enforced=False,
 )
 
@@ -117,9 +117,11 @@ class LinkedRequest:
         names = [each.name for each in package.private]
         for name in domains or ():
             if name not in names:
-                raise InputError(f"a domain is declared for {name!r}, which is no private table of the package")
-        declared = {name: declared_domain(domain) for name, domain in (domains or {}).items()}
-        declared = {name: domain for name, domain in declared.items() if domain is not None}
+                raise InputError(
+                    f"a domain is declared for {name!r}, which is no private table of the package"
+                )
+        opened = {name: declared_domain(domain) for name, domain in (domains or {}).items()}
+        declared = {name: domain for name, domain in opened.items() if domain is not None}
         made = cls(
             package=package,
             sources=sources,
@@ -134,28 +136,27 @@ class LinkedRequest:
         return made
 
     def _check_names(self) -> None:
-        """Raises InputError for columns there are not, and for names that two columns of a view would have."""
+        """Raises InputError for columns there are not or that cannot be keys, and for names that two columns
+        of a view would have.
+        """
+        opened = {**self.sources, **{each.name: open_source(each.source) for each in self.package.public}}
+        text = {name for name, source in opened.items() if source.text}
+        check_columns(self.package, {name: source.schema for name, source in opened.items()}, text)
         for each in self.package.private:
-            source = self.sources[each.name]
-            for column in (each.key, each.parent and each.parent.column, *(r.column for r in each.others)):
-                if column is not None:
-                    source.check_column(column, f" of table {each.name!r}")
             if not self.own[each.name] and each.parent is None:
                 raise InputError(f"table {each.name!r} has no columns but keys; there is nothing to release")
-            names = [ROOT, ROWS_OF_PERSON, *self.own[each.name], *map(count_of, self._children(each))]
+            names = [ROOT, ROWS_OF_PERSON, *self.modelled(each)]
             for above in self.package.ancestors(each):
-                names += [
-                    beside(above.name, n)
-                    for n in (*self.own[above.name], *map(count_of, self._children(above)))
-                ]
+                names += [beside(above.name, name) for name in self.modelled(above)]
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise InputError(
                     f"table {each.name!r}: a column named {twice!r} is added to it; rename yours"
                 )
 
-    def _children(self, table: LinkedTable) -> list[str]:
-        return [child.name for child in self.package.children(table.name)]
+    def modelled(self, table: LinkedTable) -> list[str]:
+        """The columns of a table that are modelled, and how many rows of others hang on its rows."""
+        return [*self.own[table.name], *(count_of(c.name) for c in self.package.children(table.name))]
 
     @property
     def own(self) -> dict[str, list[str]]:
@@ -166,9 +167,9 @@ class LinkedRequest:
         }
 
     def shares(self, roots: Mapping[str, float]) -> dict[str, Fraction]:
-        """Of the budget, by table, where about so many `roots` have rows of it: c columns measured at rho with n
-        roots are wrong by c / (n sqrt(rho)), up to a factor, and the sum of all tables' is least where rho is
-        as (c / n)^(2/3).
+        """Of the budget, by table, where about so many `roots` have rows of it: c columns measured at rho
+        with n roots are wrong by c / (n sqrt(rho)), up to a factor, and the sum of all tables' is least where
+        rho is as (c / n)^(2/3).
         """
         least = max(roots.values()) * LEAST_ROOTS
         each = {
@@ -187,11 +188,12 @@ class LinkedRequest:
 
     def domain_of(self, table: LinkedTable, known: Sequence[Attribute] = ()) -> Domain | None:
         """The domain that is declared for the columns of a table which are not `known`."""
-        domain = self.domains.get(table.name)
-        if domain is None:
-            return None
         names = {attribute.name for attribute in known}
-        return domain.project([n for n in domain.names if n in self.own[table.name] and n not in names])
+        own = [name for name in self.own[table.name] if name not in names]
+        if not own:
+            return Domain(known)
+        domain = self.domains.get(table.name)
+        return None if domain is None else domain.project([n for n in domain.names if n in own])
 
     def public_keys(self, table: LinkedTable) -> list[Attribute]:
         """Columns whose values are the keys of public tables."""
@@ -240,7 +242,7 @@ class LinkedRequest:
 
 
 def release_tables(
-    package: Package,
+    package: Package | str | Path,
     marginals: int,
     policy: Policy | None = None,
     *,
@@ -251,7 +253,7 @@ def release_tables(
     **options: Unpack[BookedChoices],
 ) -> LinkedRelease:
     """Synthetic tables that belong together, as the private ones do: see LinkedRelease. Private input: the
-    tables of the package that are not public.
+    tables of the package that are not public; a path names the descriptor of a data package.
 
     `marginals`: the order K of the marginals that must come out right, of the columns of each table and of
     those that it hangs on. `domains`: which values may appear, by table; without one a share of the budget
@@ -263,9 +265,12 @@ def release_tables(
     choices: dict[str, Any] = dict(options)
     booking = Booking.of(choices)
     policy = Policy.given(policy, choices)
+    if not isinstance(package, Package):
+        package = read_package(package)
     request = LinkedRequest.of(
         package, marginals, policy, domains=domains, rows=rows, sample_seed=sample_seed
     )
+    check_linked(request)
     return request.spending.made(booking, lambda run: make_linked(request, run, report))
 
 
@@ -312,12 +317,11 @@ def make_linked(
         own = replace(own, known=tuple(known))
         apart = replace(spent, spending=spending_of(own))
         made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])
-        log.info("table %r was measured", table.name)
     spent.drawn()  # ---- ... to here
     reach("after fit")
     schemas = {name: source.schema for name, source in request.sources.items()}
     statement = _statement(request, spent, made, used)
-    return LinkedRelease(package, made, schemas, request.public, statement, spent.pinned["seed"])
+    return LinkedRelease(package.without_rows, made, schemas, request.public, statement, spent.pinned["seed"])
 
 
 def _tables(request: LinkedRequest) -> dict[str, Table]:
@@ -338,9 +342,7 @@ def _parts(request: LinkedRequest, spent: Spent, roots: Mapping[str, float]) -> 
     return parts
 
 
-def _rows_used(
-    request: LinkedRequest, views: LinkedViews, table: LinkedTable, session: Session
-) -> RowsUsed:
+def _rows_used(request: LinkedRequest, views: LinkedViews, table: LinkedTable, session: Session) -> RowsUsed:
     """How many rows of a table that hang on one root are used, and about how many roots have any."""
     unit = request.policy_of(table).unit
     people = views.roots(table).people(ROOT, unit.contributions, unit.row_weight)
@@ -376,7 +378,7 @@ def _workload(request: LinkedRequest, table: LinkedTable, known: Sequence[Attrib
     """All marginals of the order that is asked for with a column of the table's own among them; of the root
     all.
     """
-    own = [*request.own[table.name], *map(count_of, request._children(table))]
+    own = request.modelled(table)
     if table.parent is None:
         return Workload.marginals(min(request.order, len(own)))
     above = [ROWS_OF_PERSON, *(a.name for a in known if a.name not in own)]
@@ -405,8 +407,8 @@ def _statement(
             "warnings": list(facts.warnings),
         }
     assumptions: dict[str, Assumption] = {}
-    for name, source in request.sources.items():
-        each = replace(Request.of(source, 1, request.promise))
+    for source in request.sources.values():
+        each = Request.of(source, 1, request.promise)
         assumptions = spent.rests_on(each, learnt=True) | assumptions
     assumptions["keys"] = KEYS
     return spent.statement(assumptions, tables=tables)
@@ -424,6 +426,8 @@ def _listed(column: str, keys: pa.ChunkedArray, source: OpenedSource) -> Attribu
         raise InputError(
             f"column {column!r} refers to {len(values):,} public keys; {MOST_KEYS:,} is the most"
         )
-    whole = pa.types.is_integer(plain(pa.nulls(0, source.schema.field(column).type)).type)
-    kind = "integer" if whole else "string"
+    cells = value_type(source.schema.field(column).type)
+    if not (pa.types.is_integer(cells) or is_text(cells)):
+        raise InputError(f"column {column!r} refers to public keys that are neither whole numbers nor texts")
+    kind = "integer" if pa.types.is_integer(cells) else "string"
     return Attribute.model_validate({"name": column, "type": kind, "categories": values})

@@ -1,9 +1,10 @@
-"""Publish linked tables: the files of a package in a folder, put in place one after the other, the record last."""
+"""Publish linked tables: the files of a package in a folder, put in place one by one, the record last."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Output, PartFile, Statement
 from factored_mwem.pipeline.saving.package_file import save_package
 from factored_mwem.request.data_package import described
+from factored_mwem.request.package import Package
 from factored_mwem.tables.outputs.formats import write_batches
 from factored_mwem.tables.outputs.release_files import Files
 from factored_mwem.tables.outputs.stores import StoredPlace
@@ -37,7 +39,9 @@ class PackageFiles(Files):
     model: Target | None = None
 
     @classmethod
-    def of(cls, folder: LocalPlace | StoredPlace, names: list[str], ending: str, *, model: bool) -> PackageFiles:
+    def of(
+        cls, folder: LocalPlace | StoredPlace, names: list[str], ending: str, *, model: bool
+    ) -> PackageFiles:
         """`ending`: of the tables' files, a format's."""
         tables = {name: folder.within(f"{name}{ending}") for name in names}
         kept = folder.within("model.fmwem") if model else None
@@ -52,49 +56,58 @@ class PackageFiles(Files):
     def check(self, exists: IfExists) -> None:
         self.folder.check()
         if self.folder.names():
-            super().check(exists)
+            Files.check(self, exists)
 
 
 def publish_package(
     request: LinkedRequest, run: Run, place: Publication[PackageFiles], report: Report
 ) -> Statement:
     """Release and write. After a failure no file is left, and nor is the folder if it was not there."""
-    files = place.files
     with place.of(run):
         release = make_linked(request, run, report)
-        made = files.folder.make()
-        try:
-            return _write(release, place)
-        except BaseException:
-            if made:
-                files.folder.remove()
-            raise
+        with _in_folder(place.files.folder):
+            if place.files.model is not None:
+                with place.putting(place.files.model):
+                    save_package(release, place.files.model, place.exists, place.replacing)
+            output = _write(release.package, release.tables(), place)
+            return place.record(release.statement, output)
 
 
-def _write(release: LinkedRelease, place: Publication[PackageFiles]) -> Statement:
-    files, exists = place.files, place.exists
-    if files.model is not None:
-        with place.putting(files.model):
-            save_package(release, files.model, exists, place.replacing)
-    parts, schemas = [], {}
-    for name, table in release.tables().items():
+def draw_package(
+    release: LinkedRelease, rows: int, seed: int, files: PackageFiles, exists: IfExists
+) -> Output:
+    """Write fresh tables, the root with so many rows: free, for the models are public. There is no record."""
+    place = Publication(files, exists)
+    with place.undone(), _in_folder(files.folder):
+        return _write(release.package, release.tables(rows, seed), place)
+
+
+@contextlib.contextmanager
+def _in_folder(folder: LocalPlace | StoredPlace) -> Iterator[None]:
+    """The block writes into a folder, which is made, and removed after a failure, if it was not there."""
+    made = folder.make()
+    try:
+        yield
+    except BaseException:
+        if made:
+            folder.remove()
+        raise
+
+
+def _write(package: Package, tables: Mapping[str, pa.Table], place: Publication[PackageFiles]) -> Output:
+    """Write the tables and the descriptor."""
+    files, exists, parts = place.files, place.exists, []
+    for name, table in tables.items():
         reach("sampling")
-        target, schemas[name] = files.tables[name], table.schema
+        target = files.tables[name]
         with place.putting(target):
-            digest = _write_table(target, table, exists, place)
+            batches = table.combine_chunks().to_batches(MAX_BATCH_ROWS)
+            digest = write_batches(target, table.schema, batches, exists=exists, before=place.replacing)
         parts.append(PartFile(file=target.name, rows=table.num_rows, sha256=digest))
+    schemas = {name: table.schema for name, table in tables.items()}
     names = {name: target.name for name, target in files.tables.items()}
-    text = json.dumps(described(release.package, schemas, names), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(described(package, schemas, names), indent=1, ensure_ascii=False) + "\n"
     with place.putting(files.descriptor):
         write_text(files.descriptor, text, exists)
-    digest = digest_of((part.file, part.sha256) for part in parts)
-    rows = sum(part.rows for part in parts)
-    output = Output(file=f"{files.folder.name}/", rows=rows, sha256=digest, parts=tuple(parts))
-    return place.record(release.statement, output)
-
-
-def _write_table(
-    target: Target, table: pa.Table, exists: IfExists, place: Publication[PackageFiles]
-) -> str:
-    batches = table.combine_chunks().to_batches(MAX_BATCH_ROWS)
-    return write_batches(target, table.schema, batches, exists=exists, before=place.replacing)
+    digest, rows = digest_of((part.file, part.sha256) for part in parts), sum(part.rows for part in parts)
+    return Output(file=f"{files.folder.name}/", rows=rows, sha256=digest, parts=tuple(parts))

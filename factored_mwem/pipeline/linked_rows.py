@@ -1,5 +1,5 @@
-"""Linked rows: synthetic tables that belong together, drawn from the models of each: roots first, then the rows
-that hang on them, each given the row it hangs on, exactly. Free, for the models are public.
+"""Linked rows: synthetic tables that belong together, drawn from the model of each: roots first, then the
+rows that hang on them, each given the row it hangs on, exactly. Free, for the models are public.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
-from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.pipeline.linked_views import beside, count_of
 from factored_mwem.pipeline.people import MadeUpIds, PeopleBatches
 from factored_mwem.pipeline.record.statement import Statement
@@ -23,7 +22,7 @@ MOST_ROWS = 2**17
 """Rows of a table that are drawn at a time, about."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LinkedRelease:
     """The models of the tables of a package, by name, and the record of what they cost: all public.
 
@@ -79,7 +78,7 @@ class LinkedRelease:
         return drawn, order
 
     def _known(self, table: LinkedTable, release: Release, parents: pa.Table) -> dict[int, np.ndarray]:
-        """int64[parent] of the attributes of a table's model that tell of what its rows hang on: their codes."""
+        """int64[parent]: codes of the attributes of a table's model that tell of what its rows hang on."""
         assert table.parent is not None
         names = {name: name for name in release.domain.modelled.names if name in parents.schema.names}
         if table.parent.of == self.package.root.name:

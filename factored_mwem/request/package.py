@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ class LinkedTable:
     """
 
     name: str
-    source: Any
+    source: Any = field(repr=False)
     key: str | None = None
     parent: Reference | None = None
     others: tuple[Reference, ...] = ()
@@ -81,6 +81,11 @@ class Package:
             placed = {each.name for each in ordered}
             raise InputError(_circle([each for name, each in private.items() if name not in placed]))
         return cls(tuple(ordered), tuple(each for each in tables if each.public))
+
+    @property
+    def without_rows(self) -> Package:
+        """The private tables by their names and keys alone."""
+        return replace(self, private=tuple(replace(each, source=None) for each in self.private))
 
     @property
     def root(self) -> LinkedTable:

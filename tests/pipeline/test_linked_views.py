@@ -1,5 +1,5 @@
-"""What rows of linked tables come to: by brute force over databases, keys doubled, missing and leading nowhere
-among them.
+"""What rows of linked tables come to: by brute force over databases, keys doubled, missing and leading
+nowhere among them.
 """
 
 from __future__ import annotations

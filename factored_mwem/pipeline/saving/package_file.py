@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,11 @@ from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.linked_rows import LinkedRelease
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.result import Release
-from factored_mwem.pipeline.saving.model_fields import VERSION, put_together, taken_apart
+from factored_mwem.pipeline.saving.model_fields import VERSION, Read, put_together, taken_apart
 from factored_mwem.pipeline.saving.model_file import BROKEN, packed, reader
 from factored_mwem.request.package import LinkedTable, Package, Reference
 from factored_mwem.tables.outputs.targets import Target
 
-log = logging.getLogger("factored_mwem")
 MOST_TABLES = 1000
 
 
@@ -41,11 +40,10 @@ def save_package(
     content = packed(whole | {"statement": release.statement.model_dump(mode="json")}, arrays)
     with target.replacing(exists, before) as temporary:
         temporary.write_bytes(content)
-    log.info("wrote %r: the model", str(target))
 
 
 def load_package(path: Path) -> LinkedRelease:
-    """What such a file holds. Raises InputError if it is none, or damaged; ResourceError if it is too large."""
+    """What such a file holds. Raises InputError if it is none or damaged, ResourceError if too large."""
     try:
         with open(path, "rb") as file:
             read = reader(file, path)
@@ -55,7 +53,7 @@ def load_package(path: Path) -> LinkedRelease:
             must(len(header["tables"]) <= MOST_TABLES, "tables without end")
             tables, releases, schemas = [], {}, {}
             for number, each in enumerate(header["tables"]):
-                own = lambda name, kind, at=number: read(f"{at}/{name}", kind)  # noqa: E731
+                own = partial(_of_table, read, number)
                 parent = None if each["parent"] is None else Reference(*each["parent"])
                 tables.append(LinkedTable(each["name"], None, each["key"], parent))
                 releases[each["name"]] = put_together(Release, each["model"], own)
@@ -68,6 +66,11 @@ def load_package(path: Path) -> LinkedRelease:
         raise
     except BROKEN:
         raise InputError(f"{path} is not a model file of a package, or is damaged") from None
+
+
+def _of_table(read: Read, number: int, name: str, kind: type[np.number[Any]]) -> np.ndarray:
+    """An array of the table of this number."""
+    return read(f"{number}/{name}", kind)
 
 
 def is_package(path: Path) -> bool:

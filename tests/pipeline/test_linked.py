@@ -1,0 +1,193 @@
+"""Tables that belong together, released as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from factored_mwem import InputError, LinkedTable, Package, Policy, Reference, create_ledger, release_tables
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.errors import BudgetExceeded
+from factored_mwem.files.files import IfExists
+from factored_mwem.pipeline.linked_rows import LinkedRelease
+from factored_mwem.pipeline.saving.package_file import load_package, save_package
+from factored_mwem.tables.outputs.targets import target_of
+
+HOMES = 1500
+FIELDS = {
+    "homes": [{"name": "region", "categories": ["north", "south"], "constraints": {"required": True}}],
+    "persons": [{"name": "sex", "categories": ["F", "M"], "constraints": {"required": True}}],
+    "visits": [{"name": "ward", "categories": ["a", "b", "c"], "constraints": {"required": True}}],
+}
+"""Ward c is of women of the north alone: grandparent, parent and child hang together."""
+DOMAINS = {name: {"fields": fields} for name, fields in FIELDS.items()}
+
+
+def town() -> Package:
+    rng = np.random.default_rng(1)
+    region = rng.choice(["north", "south"], HOMES)
+    home = np.repeat(np.arange(HOMES), rng.integers(0, 4, HOMES))
+    sex = rng.choice(["F", "M"], len(home))
+    person = np.repeat(np.arange(len(home)), rng.integers(0, 3, len(home)))
+    apart = (region[home[person]] == "north") & (sex[person] == "F")
+    ward = np.where(apart, "c", rng.choice(["a", "b"], len(person)))
+    tables = {
+        "homes": pa.table({"home": np.arange(HOMES) + 10, "region": region}),
+        "persons": pa.table({"id": [f"p{n}" for n in range(len(home))], "sex": sex, "home": home + 10}),
+        "visits": pa.table({"ward": ward, "person": [f"p{n}" for n in person]}),
+    }
+    return Package.of(
+        [
+            LinkedTable("visits", tables["visits"], None, Reference("person", "persons")),
+            LinkedTable("homes", tables["homes"], "home"),
+            LinkedTable("persons", tables["persons"], "id", Reference("home", "homes")),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def exact() -> LinkedRelease:
+    """Released with hardly any noise."""
+    return release_tables(town(), 3, Policy.of(epsilon=1000.0), domains=DOMAINS, sample_seed=7)
+
+
+def test_a_release_holds_and_shows_no_private_row(exact: LinkedRelease) -> None:
+    assert [each.source for each in exact.package.private] == [None] * 3
+    assert "north" not in repr(town()) + repr(exact) and "p17" not in repr(town()) + repr(exact)
+
+
+def is_whole(tables: dict[str, pa.Table]) -> bool:
+    """Whether each row hangs on one that is there, and keys are different."""
+    persons, homes = tables["persons"], tables["homes"]
+    for keys in (persons["id"], homes["home"]):
+        if len(pc.unique(keys)) < len(keys) or keys.null_count:
+            return False
+    links = ((persons["home"], homes["home"]), (tables["visits"]["person"], persons["id"]))
+    return all(pc.all(pc.is_in(own, value_set=keys)).as_py() is not False for own, keys in links)
+
+
+def test_tables_come_out_as_they_went_in_with_keys_whole(exact: LinkedRelease) -> None:
+    tables, private = exact.tables(), {each.name: each.source for each in town().private}
+    assert list(tables) == ["homes", "persons", "visits"] and is_whole(tables)
+    assert {name: t.schema.types for name, t in tables.items()} == {
+        name: t.schema.types for name, t in private.items()
+    }
+    assert {name: t.schema.names for name, t in tables.items()} == {
+        name: t.schema.names for name, t in private.items()
+    }
+    for key, name in (("home", "homes"), ("id", "persons")):
+        assert not pc.any(pc.is_in(tables[name][key], value_set=private[name][key].combine_chunks())).as_py()
+    broken = tables | {"homes": tables["homes"].slice(5)}
+    assert not is_whole(broken)
+
+
+def shares(tables: dict[str, pa.Table]) -> dict[tuple[str, ...], float]:
+    """The share of visits by region, sex and ward."""
+    whole = tables["visits"].join(tables["persons"], "person", "id").join(tables["homes"], "home", "home")
+    counted = whole.group_by(["region", "sex", "ward"]).aggregate([([], "count_all")])
+    return {(r["region"], r["sex"], r["ward"]): r["count_all"] / len(whole) for r in counted.to_pylist()}
+
+
+def test_what_grandparents_say_of_grandchildren_is_kept(exact: LinkedRelease) -> None:
+    made, real = shares(exact.tables(6000)), shares({each.name: each.source for each in town().private})
+    assert sum(abs(made.get(k, 0.0) - real.get(k, 0.0)) for k in made | real) / 2 < 0.03
+    lost = {k: sum(real.get((r, s, k[2]), 0.0) for r in ("north", "south") for s in "FM") / 4 for k in real}
+    assert sum(abs(lost[k] - real[k]) for k in real) / 2 > 0.15  # if the three did not hang together
+
+
+def test_how_many_rows_hang_on_each_is_kept(exact: LinkedRelease) -> None:
+    made, real = exact.tables(6000), {each.name: each.source for each in town().private}
+
+    def numbers(tables: dict[str, pa.Table]) -> np.ndarray:
+        each = tables["persons"].group_by("home").aggregate([([], "count_all")])["count_all"].to_numpy()
+        counted = np.bincount(each, minlength=5)[:5]
+        counted[0] = len(tables["homes"]) - len(each)
+        return counted / counted.sum()
+
+    assert np.abs(numbers(made) - numbers(real)).sum() / 2 < 0.03
+
+
+def test_the_same_seed_gives_the_same_tables_and_a_file_the_same_release(
+    exact: LinkedRelease, tmp_path: Path
+) -> None:
+    assert exact.tables(200, 3) == exact.tables(200, 3) != exact.tables(200, 4)
+    path = tmp_path / "model.fmwem"
+    save_package(exact, target_of(path), IfExists.REFUSE)
+    loaded = load_package(path)
+    assert loaded.tables() == exact.tables() and loaded.statement == exact.statement
+    whole = path.read_bytes()
+    for at in range(0, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(InputError):
+            load_package(path)
+
+
+def test_the_record_adds_up_and_the_ledger_has_one_entry(tmp_path: Path) -> None:
+    ledger = create_ledger(tmp_path / "books")
+    ledger.add("town", Cap.of(2.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    booked = {"ledger": tmp_path / "books", "dataset": "town", "run_id": "one"}
+    made = release_tables(town(), 2, epsilon=0.7, delta=1e-9, domains=DOMAINS, **booked)
+    assert made.statement.recompute() == made.statement.guarantee.spent_epsilon <= 0.7
+    assert made.statement.guarantee.spent_epsilon > 0.69
+    assert "one row of the root table" in made.statement.guarantee.unit
+    assert [entry.state for entry in ledger.entries("town")] == ["finished"]
+    again = release_tables(town(), 2, epsilon=0.7, delta=1e-9, domains=DOMAINS, **booked)
+    assert again.tables() == made.tables() and len(ledger.entries("town")) == 1
+    with pytest.raises(BudgetExceeded):
+        release_tables(town(), 2, epsilon=3.0, domains=DOMAINS, ledger=tmp_path / "books", dataset="town")
+
+
+def test_a_learnt_domain_and_odd_rows_do_not_break_keys() -> None:
+    """Keys that are doubled, missing or lead nowhere, and one root with 10,000 children."""
+    homes = pa.table({"home": [1, 1, None, *range(2, 900)], "region": ["n", "s", "n", *["s", "n"] * 449]})
+    home = [1] * 10_000 + [None] * 50 + [9999] * 50 + list(range(2, 900)) * 2
+    sex = (["F", "M"] * len(home))[: len(home)]
+    persons = pa.table({"id": [str(n % 11_000) for n in range(len(home))], "home": home, "sex": sex})
+    package = Package.of(
+        [
+            LinkedTable("homes", homes, "home"),
+            LinkedTable("persons", persons, "id", Reference("home", "homes")),
+        ]
+    )
+    made = release_tables(package, 2, epsilon=3.0, domains={"homes": DOMAINS["homes"]})
+    tables = made.tables() | {"visits": pa.table({"person": pa.array([], pa.string())})}
+    assert is_whole(tables)
+    assert made.statement.result["tables"]["persons"]["estimated_rows"] < 4000
+
+
+PUBLIC = pa.table({"code": ["a", "b", "c"], "name": ["Anna ward", "Bed", "Cell"]})
+
+
+def test_public_tables_are_published_as_they_are_and_their_keys_are_values() -> None:
+    homes, persons, visits = town().private
+    package = Package.of(
+        [
+            homes,
+            persons,
+            LinkedTable("visits", visits.source, None, visits.parent, (Reference("ward", "wards"),)),
+            LinkedTable("wards", PUBLIC, "code", public=True),
+        ]
+    )
+    own = {name: DOMAINS[name] for name in ("homes", "persons")}
+    tables = release_tables(package, 2, epsilon=10.0, domains=own).tables()
+    assert tables["wards"] == PUBLIC and is_whole(tables)
+    assert set(tables["visits"]["ward"].to_pylist()) <= {"a", "b", "c", None}
+
+
+@pytest.mark.parametrize("choice", [{"people": True, "privacy_id": "home"}, {"certificate": 0.03}])
+def test_what_is_of_one_table_is_refused(choice: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="for a single table"):
+        release_tables(town(), 2, Policy.of(**choice))  # type: ignore[arg-type]
+
+
+def test_names_that_would_meet_are_refused() -> None:
+    homes, persons, visits = town().private
+    odd = homes.source.append_column("rows of persons", pa.array([1] * HOMES))
+    package = Package.of([LinkedTable("homes", odd, "home"), persons, visits])
+    with pytest.raises(InputError, match="rename yours"):
+        release_tables(package, 2)
