@@ -49,7 +49,13 @@ DRAFTED = "a draft lies beside the table; it was read off the data: review it be
 def init(
     table: Tables,
     settings: ReleaseSettings,
-    output: Annotated[Path, output_option("Settings file.")] = Path("fmwem.toml"),
+    output: Annotated[
+        Path | None,
+        output_option(
+            "Settings file; datapackage.json, or another name in .json, describes several tables.  [default: "
+            "fmwem.toml, or datapackage.json for files of different columns]"
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     draft: Annotated[
         bool,
@@ -63,16 +69,24 @@ def init(
     json_only: Json = False,
 ) -> None:
     """Write a settings file for `fmwem release --config`, from the names and types of the columns. The given
-    options are set in it, all others are comments. Reads no row.
+    options are set in it, all others are comments. For files that are several tables it writes a package's
+    descriptor instead, with the keys that names tell. Reads no row.
     """
     from factored_mwem.cli.console import closing, piece
     from factored_mwem.cli.domains import draft_text, drafted, warn
     from factored_mwem.cli.jobs import check_paths
+    from factored_mwem.cli.packaging import draft_package, is_package
     from factored_mwem.files.files import IfExists
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT
     from factored_mwem.tables.outputs.targets import target_of, write_text
 
     source, exists = source_of(table), IfExists(overwrite)
+    if is_package(source, output, settings):
+        if draft or settings != ReleaseSettings.of({}):
+            raise InputError("a package is described by its files alone; leave out all options but -o")
+        draft_package(table, output or Path("datapackage.json"), exists, as_json=json_only)
+        return
+    output = output or Path("fmwem.toml")
     if str(source) == STANDARD_INPUT:
         raise InputError(
             "init reads what a release reads again; write the rows to a file first, and name that"
