@@ -23,16 +23,19 @@ TO_CHECK = (
 )
 
 
-def is_package(source: TableName, output: Path | None, settings: ReleaseSettings) -> bool:
+def is_package(source: TableName, output: Path | None, settings: ReleaseSettings, *, draft: bool) -> bool:
     """Whether files are several tables: the output is a descriptor, or their columns differ and nothing is
-    said of one table that they would be.
+    said of the one table that they would be. Raises InputError if something is, and the output is one.
     """
     from factored_mwem.request.data_package import is_descriptor
     from factored_mwem.tables.backends.opening import open_source
 
+    said = draft or settings != ReleaseSettings.of({})
     if output is not None:
+        if said and is_descriptor(output):
+            raise InputError("a package is described by its files alone; leave out all options but -o")
         return is_descriptor(output)
-    if isinstance(source, str | Path) or settings != ReleaseSettings.of({}):
+    if isinstance(source, str | Path) or said:
         return False
     files = [each for each in source if isinstance(each, Path) and each.is_file()]
     return len(files) == len(source) and len({tuple(open_source(each).schema.names) for each in files}) > 1

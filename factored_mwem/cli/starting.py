@@ -41,6 +41,10 @@ SETTINGS = {name: flag for name, flag in FLAGS.items() if name not in (*RECORDS,
     )
 }
 """What stands in the file: `--lines` and `--multiline` are one setting there."""
+WRITTEN = (
+    "Settings file; one named .json describes a package of tables.  [default: fmwem.toml, or "
+    "datapackage.json for files of different columns]"
+)
 LEARNT = "none is declared: values are learnt inside the budget. Declared ones are free: `fmwem guide domain`"
 DRAFTED = "a draft lies beside the table; it was read off the data: review it before you release"
 
@@ -49,13 +53,7 @@ DRAFTED = "a draft lies beside the table; it was read off the data: review it be
 def init(
     table: Tables,
     settings: ReleaseSettings,
-    output: Annotated[
-        Path | None,
-        output_option(
-            "Settings file; datapackage.json, or another name in .json, describes several tables.  [default: "
-            "fmwem.toml, or datapackage.json for files of different columns]"
-        ),
-    ] = None,
+    output: Annotated[Path | None, output_option(WRITTEN)] = None,
     overwrite: Overwrite = False,
     draft: Annotated[
         bool,
@@ -81,16 +79,11 @@ def init(
     from factored_mwem.tables.outputs.targets import target_of, write_text
 
     source, exists = source_of(table), IfExists(overwrite)
-    if is_package(source, output, settings):
-        if draft or settings != ReleaseSettings.of({}):
-            raise InputError("a package is described by its files alone; leave out all options but -o")
-        draft_package(table, output or Path("datapackage.json"), exists, as_json=json_only)
-        return
+    if is_package(source, output, settings, draft=draft):
+        return draft_package(table, output or Path("datapackage.json"), exists, as_json=json_only)
     output = output or Path("fmwem.toml")
     if str(source) == STANDARD_INPUT:
-        raise InputError(
-            "init reads what a release reads again; write the rows to a file first, and name that"
-        )
+        raise InputError("init reads what a release reads again; write the rows to a file, and name that")
     config = target_of(str(output))
     beside = target_of(str(domain_beside(source) or f"{title(source)}.domain.json"))
     read = [*read_paths(source), *addresses(source), domain_path(source, settings.domain)]
