@@ -219,7 +219,9 @@ WHO_SAYS = {
         "pipeline.certificate privacy.rows tables.backends.codes tables.backends.datavectors "
         "tables.backends.people tables.backends.spark_rows tables.backends.sql_engine"
     ),
-    "paid_by": "pipeline.attempts pipeline.release privacy.session",
+    "paid_by": "pipeline.attempts pipeline.linked pipeline.release privacy.session",
+    "protecting": "pipeline.linked privacy.session",
+    "LinkedViews": "pipeline.linked pipeline.linked_views",
     "people_by_rows": (
         "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
         "tables.backends.sql"
@@ -254,7 +256,7 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.verifier.sheet sessions.graph.request sessions.statistic.sample tables.backends.local "
+        "owner.verifier.sheet pipeline.linked sessions.graph.request sessions.statistic.sample tables.backends.local "
         "tables.backends.people tables.backends.source"
     ),
 }
@@ -372,7 +374,7 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 NUMPYS = (
     "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.completed",
-    "pipeline.people", "pipeline.sequences", "pipeline.usual", "tables.codes.decode", "tables.codes.derive",
+    "pipeline.linked_rows", "pipeline.people", "pipeline.sequences", "pipeline.usual", "tables.codes.decode", "tables.codes.derive",
     "tables.codes.tie",
 )  # fmt: skip
 """Where one that was made elsewhere is used."""

@@ -41,6 +41,10 @@ SETTINGS = {name: flag for name, flag in FLAGS.items() if name not in (*RECORDS,
     )
 }
 """What stands in the file: `--lines` and `--multiline` are one setting there."""
+WRITTEN = (
+    "Settings file; one named .json describes a package of tables.  [default: fmwem.toml, or "
+    "datapackage.json for files of different columns]"
+)
 LEARNT = "none is declared: values are learnt inside the budget. Declared ones are free: `fmwem guide domain`"
 DRAFTED = "a draft lies beside the table; it was read off the data: review it before you release"
 
@@ -49,7 +53,7 @@ DRAFTED = "a draft lies beside the table; it was read off the data: review it be
 def init(
     table: Tables,
     settings: ReleaseSettings,
-    output: Annotated[Path, output_option("Settings file.")] = Path("fmwem.toml"),
+    output: Annotated[Path | None, output_option(WRITTEN)] = None,
     overwrite: Overwrite = False,
     draft: Annotated[
         bool,
@@ -63,20 +67,23 @@ def init(
     json_only: Json = False,
 ) -> None:
     """Write a settings file for `fmwem release --config`, from the names and types of the columns. The given
-    options are set in it, all others are comments. Reads no row.
+    options are set in it, all others are comments. For files that are several tables it writes a package's
+    descriptor instead, with the keys that names tell. Reads no row.
     """
     from factored_mwem.cli.console import closing, piece
     from factored_mwem.cli.domains import draft_text, drafted, warn
     from factored_mwem.cli.jobs import check_paths
+    from factored_mwem.cli.packaging import draft_package, is_package
     from factored_mwem.files.files import IfExists
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT
     from factored_mwem.tables.outputs.targets import target_of, write_text
 
     source, exists = source_of(table), IfExists(overwrite)
+    if is_package(source, output, settings, draft=draft):
+        return draft_package(table, output or Path("datapackage.json"), exists, as_json=json_only)
+    output = output or Path("fmwem.toml")
     if str(source) == STANDARD_INPUT:
-        raise InputError(
-            "init reads what a release reads again; write the rows to a file first, and name that"
-        )
+        raise InputError("init reads what a release reads again; write the rows to a file, and name that")
     config = target_of(str(output))
     beside = target_of(str(domain_beside(source) or f"{title(source)}.domain.json"))
     read = [*read_paths(source), *addresses(source), domain_path(source, settings.domain)]

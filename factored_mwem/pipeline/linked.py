@@ -338,7 +338,7 @@ def _parts(request: LinkedRequest, spent: Spent, roots: Mapping[str, float]) -> 
         share = shares[table.name]
         part = spent.accountant.part(left * share, budget.discovery_delta * share)
         unit = request.policy_of(table).unit
-        parts[table.name] = replace(spent.session.paid_by(part), unit=unit)
+        parts[table.name] = spent.session.paid_by(part).protecting(unit)
     return parts
 
 
@@ -346,7 +346,7 @@ def _rows_used(request: LinkedRequest, views: LinkedViews, table: LinkedTable, s
     """How many rows of a table that hang on one root are used, and about how many roots have any."""
     unit = request.policy_of(table).unit
     people = views.roots(table).people(ROOT, unit.contributions, unit.row_weight)
-    session = replace(session, unit=unit)
+    session = session.protecting(unit)
     if table.parent is None:
         return RowsUsed(1, people=number_of_people(session, people, 1))
     return most_rows(session, people)

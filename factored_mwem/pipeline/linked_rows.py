@@ -14,10 +14,14 @@ from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.pipeline.linked_views import beside, count_of
 from factored_mwem.pipeline.people import MadeUpIds, PeopleBatches
 from factored_mwem.pipeline.record.statement import Statement
-from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.result import Release, generator
 from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.tables.codes.codec import encode
 
+KEYS = 2**33
+"""From here on the numbers of generators of a table's keys, and of the rows that hang on others: no batch of
+rows has one.
+"""
 MOST_ROWS = 2**17
 """Rows of a table that are drawn at a time, about."""
 
@@ -44,7 +48,7 @@ class LinkedRelease:
         seed, drawn = self.seed if seed is None else seed, dict[str, pa.Table]()
         bare: dict[str, pa.Table] = {}
         for number, table in enumerate(self.package.private):
-            rng = np.random.default_rng([seed, number])
+            rng = generator(seed, KEYS + number)
             if table.parent is None:
                 release = self.releases[table.name]
                 batches = release.drawn(rows, seed)

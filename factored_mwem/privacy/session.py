@@ -143,6 +143,14 @@ class Session:
             raise AssertionError("an accountant of another release")
         return replace(self, accountant=accountant)
 
+    def protecting(self, unit: Unit) -> Session:
+        """The same session, before any rows are encoded, for a table in which `unit` is what one person
+        comes to.
+        """
+        if self._rows is not None:
+            raise AssertionError("rows were encoded for another unit")
+        return replace(self, unit=unit)
+
     def recode(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> Session:
         """The session with its rows in another domain, by new codes `codes[name]: int64[old code]`."""
         return replace(self, _rows=self.rows.recode(domain, codes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,8 @@ FOUND = {
 """What a dialect may say of a text file: the reader finds all of this by itself."""
 NO_MATTER = ("$schema", "profile", "csvddfVersion", "caseSensitiveHeader", "skipInitialSpace")
 """What it may say besides, whatever that is."""
+OTHERS = (ICEBERG, ".domain.json", ".manifest.json")
+"""How files of JSON end that are no descriptors."""
 UTF_8 = ("utf-8", "utf8", "utf_8", "ascii", "us-ascii")
 
 
@@ -109,10 +111,7 @@ class _Resource(_Part):
 
     def _file(self, folder: Path, path: str) -> Path:
         """A file of the table, in the folder of the descriptor or below."""
-        parts = path.split("/")
-        if not path.isprintable() or "\\" in path or ":" in path or path[:1] in ("/", "~") or ".." in parts:
-            how = "files lie in its folder or below; write a path from there, such as data/users.csv"
-            raise InputError(f"its path {shown(path)} leads out of the descriptor's folder; {how}")
+        check_inside(path)
         file = folder / path
         if not os.path.isfile(file):
             what = "is a folder; list its files" if os.path.isdir(file) else "is not there"
@@ -148,7 +147,17 @@ class _Descriptor(_Part):
 def is_descriptor(source: Any) -> bool:
     """Whether something names a file on this machine that can only be a descriptor."""
     name = str(source).lower() if isinstance(source, str | Path) and not is_uri(source) else ""
-    return name.endswith(".json") and not name.endswith(ICEBERG)
+    return name.endswith(".json") and not name.endswith(OTHERS)
+
+
+def check_inside(path: str) -> None:
+    """Raises InputError for a path that does not lead from the descriptor's folder into it, as the standard
+    has it.
+    """
+    parts = path.split("/")
+    if not path.isprintable() or set(path) & set("\\:") or path[:1] in ("/", "~") or ".." in parts:
+        how = "files lie in its folder or below; write a path from there, such as data/users.csv"
+        raise InputError(f"its path {shown(path)} leads out of the descriptor's folder; {how}")
 
 
 def read_package(path: str | Path) -> Package:
@@ -222,12 +231,23 @@ def described(package: Package, schemas: Mapping[str, pa.Schema], files: Mapping
         alike += [] if table.key is None else [(name, table.key)]
         if "string" in map(kinds.get, alike) and all(files[t].endswith(".csv") for t, _ in alike):
             kinds |= dict.fromkeys(alike, "string")
-    resources = []
-    for name, table in tables.items():
-        suffix = suffix_of(files[name])
-        fields = [descriptors.field(column, kinds[name, column], suffix) for column in schemas[name].names]
-        links = [(each.column, each.of, tables[each.of].key or "") for each in table.references]
+    return descriptor_of(list(tables.values()), kinds, files)
+
+
+def descriptor_of(
+    tables: Sequence[LinkedTable], kinds: Mapping[tuple[str, str], str], files: Mapping[str, str]
+) -> dict[str, Any]:
+    """The descriptor of tables in this order. `kinds`: the Table Schema's type of each column by its table's
+    name and its own; `files` as above.
+    """
+    keys, resources = {each.name: each.key or "" for each in tables}, []
+    for table in tables:
+        suffix = suffix_of(files[table.name])
+        fields = [
+            descriptors.field(name, kind, suffix) for (of, name), kind in kinds.items() if of == table.name
+        ]
+        links = [(each.column, each.of, keys[each.of]) for each in table.references]
         schema = descriptors.table_schema(fields) | descriptors.keys(table.key, links)
-        resource = descriptors.resource(name, files[name], suffix)
-        resources.append(resource | ({"public": True} if table.public else {}) | {"schema": schema})
-    return descriptors.package(package.root.name, resources)
+        resource = descriptors.resource(table.name, files[table.name], suffix)
+        resources.append(resource | {"public": table.public, "schema": schema})
+    return descriptors.package(tables[0].name, resources)

@@ -15,6 +15,7 @@ from support.commands import CANARY, Fmwem, refused
 
 from factored_mwem.cli.settings import FLAGS, RECORDS, layered, read_config
 from factored_mwem.cli.starting import ListedColumn, in_toml, settings_text
+from factored_mwem.request.data_package import read_package
 from factored_mwem.tables.inputs.source import Table
 
 SETTING = re.compile(r"^#([a-z_]+) = (.*)$", re.MULTILINE)
@@ -175,3 +176,57 @@ def test_what_it_reads_stays(here: Path, fmwem: Fmwem) -> None:
     (here / "rows").mkdir()
     (here / "t.csv").rename("rows/part.csv")
     assert fmwem("init rows/ -o rows/fmwem.toml").code == 0
+
+
+def tables_of_a_shop(folder: Path) -> None:
+    (folder / "users.csv").write_text(f"user_id,word\n41,{CANARY}\n")
+    (folder / "sessions.csv").write_text(f"session_id,user_id,word\n7,41,{CANARY}\n")
+    pq.write_table(pa.table({"id": [41], "price": [4.5], "user_id": [41]}), folder / "baskets.parquet")
+
+
+def test_files_of_different_columns_are_described_as_a_package(
+    here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables_of_a_shop(here)
+    monkeypatch.setattr(Table, "batches", lambda *_: pytest.fail("a row was read"))
+    done = fmwem("init users.csv sessions.csv baskets.parquet")
+    assert done.facts == {"descriptor": "datapackage.json", "tables": 3, "declare": None}
+    package = read_package(here / "datapackage.json")
+    assert [each.name for each in package.private] == ["users", "sessions", "baskets"]
+    assert [each.key for each in package.private] == ["user_id", "session_id", "id"]
+    assert "no value was read" in done.err
+    assert "sessions: primary key session_id, user_id names a row of users" in done.err
+    text = (here / "datapackage.json").read_text()
+    assert not any(value in text + done.out + done.err for value in (CANARY, "41", "4.5"))
+    refused(fmwem, "init users.csv sessions.csv", "datapackage.json exists; use --overwrite")
+    again = fmwem("init users.csv -o datapackage.json --overwrite")
+    assert again.facts["tables"] == 1 and not (here / "fmwem.toml").exists()
+
+
+def test_files_of_the_same_columns_stay_one_table(here: Path, fmwem: Fmwem) -> None:
+    for name in ("a.csv", "b.csv"):
+        (here / name).write_text("age,sex\n")
+    assert fmwem("init a.csv b.csv").facts["config"] == "fmwem.toml"
+    assert fmwem("init a.csv b.csv -o p.json").facts["tables"] == 2
+
+
+def test_a_package_says_what_is_still_to_be_declared(here: Path, fmwem: Fmwem) -> None:
+    tables_of_a_shop(here)
+    done = fmwem("init users.csv t.csv")
+    assert done.code == 0 and done.facts["declare"].startswith("'users', 't' hang on no private table")
+    assert f"to declare: {done.facts['declare']}" in done.err
+
+
+def test_a_package_that_cannot_be_described_is_refused_in_a_line(here: Path, fmwem: Fmwem) -> None:
+    tables_of_a_shop(here)
+    (here / "other").mkdir()
+    (here / "other" / "users.csv").write_text("a,b\n")
+    (here / "rows.jsonl").write_text('{"a": 1}\n')
+    refused(fmwem, "init users.csv other/users.csv", "two files would be the table 'users'")
+    refused(fmwem, "init users.csv -o other/p.json", "table 'users': its path '../users.csv' leads out")
+    refused(fmwem, "init users.csv other -o p.json", "other is no file on this machine")
+    refused(fmwem, "init s3://shop/users.csv -o p.json", "s3://shop/users.csv is no file on this machine")
+    refused(fmwem, "init users.csv rows.jsonl -o p.json", "say with --columns")
+    refused(fmwem, "init users.csv --marginals 3 -o p.json", "leave out all options but -o")
+    refused(fmwem, "init users.csv missing.csv -o p.json", "missing.csv is no file")
+    assert not list(here.glob("**/p.json"))

@@ -163,5 +163,12 @@ def test_a_descriptor_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> 
 
 def test_what_names_a_descriptor() -> None:
     assert is_descriptor("datapackage.json") and is_descriptor(Path("shop/Package.JSON"))
-    others = ("a.csv", "s3://b/datapackage.json", "v3.metadata.json", ["datapackage.json"], None)
+    others = (
+        "a.csv",
+        "s3://b/datapackage.json",
+        "v3.metadata.json",
+        "t.domain.json",
+        ["datapackage.json"],
+        None,
+    )
     assert not any(map(is_descriptor, others))
