@@ -73,7 +73,7 @@ def init(
     from factored_mwem.cli.console import closing, piece
     from factored_mwem.cli.domains import draft_text, drafted, warn
     from factored_mwem.cli.jobs import check_paths
-    from factored_mwem.cli.packaging import draft_package, is_package
+    from factored_mwem.cli.package_drafts import draft_package, is_package
     from factored_mwem.files.files import IfExists
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT
     from factored_mwem.tables.outputs.targets import target_of, write_text
