@@ -256,8 +256,8 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.verifier.sheet pipeline.linked sessions.graph.request sessions.statistic.sample tables.backends.local "
-        "tables.backends.people tables.backends.source"
+        "owner.verifier.sheet pipeline.linked sessions.graph.request sessions.statistic.sample "
+        "tables.backends.local tables.backends.people tables.backends.source"
     ),
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
@@ -374,8 +374,8 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 NUMPYS = (
     "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.completed",
-    "pipeline.linked_rows", "pipeline.people", "pipeline.sequences", "pipeline.usual", "tables.codes.decode", "tables.codes.derive",
-    "tables.codes.tie",
+    "pipeline.linked_rows", "pipeline.people", "pipeline.sequences", "pipeline.usual", "tables.codes.decode",
+    "tables.codes.derive", "tables.codes.tie",
 )  # fmt: skip
 """Where one that was made elsewhere is used."""
 

@@ -1,4 +1,4 @@
-"""Package drafts: `fmwem init` for files that are several tables: a draft of the descriptor of their package."""
+"""Package drafts: `fmwem init` for files that are several tables: a draft of their descriptor."""
 
 from __future__ import annotations
 

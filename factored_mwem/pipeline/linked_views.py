@@ -6,7 +6,8 @@ refer to alone:
 
 - rows that lead to no root (a reference that is null, or that no key equals) are left out, and so are rows of
   the root without a key;
-- of several rows with one key under the same root the first is used; nothing hangs on a row without a key;
+- of several rows with one key under the same root the first is used, where others may hang on it; nothing
+  hangs on a row without a key;
 - a row whose parents, of one key, lie under several roots counts in each of them.
 
 So a root more, with all rows that hang on it and on no other, leaves those of all others as they were.
@@ -105,7 +106,7 @@ class LinkedViews(Private):
         keys = key_of(above.cells, next(t.key for t in self.package.private if t.name == table.parent.of))
         parent, rows = pairs(keys, key_of(cells, table.parent.column))
         root = above.root[parent]
-        if key is not None:  # the first of each key under each root
+        if key is not None and self.package.children(table.name):  # the first of each key under each root
             own = key.take(pa.array(rows))
             unnamed = np.flatnonzero(pc.is_null(own).to_numpy(zero_copy_only=False))
             used = np.sort(np.concatenate([first_of(own, root), unnamed]))

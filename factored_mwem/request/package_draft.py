@@ -65,8 +65,10 @@ def _names_of_key(table: str) -> list[str]:
 
 
 def _own_key(table: str, columns: Sequence[str]) -> str | None:
-    by_name = {_plain(column): column for column in reversed(columns)}
-    return next((by_name[name] for name in (*ANYBODYS, *_names_of_key(table)) if name in by_name), None)
+    """`drug` of a table of drugs says what a row is about: many rows may be about the same."""
+    by_name, bare = {_plain(column): column for column in reversed(columns)}, {*_singulars(table)}
+    names = (*ANYBODYS, *(name for name in _names_of_key(table) if name not in bare))
+    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def _references(
