@@ -17,6 +17,7 @@ TOPICS = {
     "draft": "a domain drafted from the data, for you to review: what you must decide",
     "people": "a person has several rows: each weighs one, and rows come out as people",
     "order": "rows of a person in order: which value follows which, and how much time lies between",
+    "tables": "several tables that belong together: keys whole, one promise, one command",
     "rules": "public rules that relate columns, kept in every released row",
     "learning": "a table without a declared domain: what is learnt, at what cost, and once for many releases",
     "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",

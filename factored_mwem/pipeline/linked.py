@@ -10,6 +10,7 @@ hangs on (pipeline/linked_rows.py).
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -217,7 +218,8 @@ class LinkedRequest:
         }
         numbers = {"marginals": self.order, "rows": self.rows, "sample_seed": self.sample_seed}
         domains = {name: domain.to_dict() for name, domain in self.domains.items()}
-        return {**numbers, "most_rows": self.most_rows, "tables": tables, "domains": domains}
+        facts = {**numbers, "most_rows": self.most_rows, "tables": tables, "domains": domains}
+        return json.loads(json.dumps(facts))
 
     def fingerprint(self, key: bytes) -> bytes:
         """A keyed digest of all private tables. Reads rows."""

@@ -63,14 +63,14 @@ def publish_package(
     request: LinkedRequest, run: Run, place: Publication[PackageFiles], report: Report
 ) -> Statement:
     """Release and write. After a failure no file is left, and nor is the folder if it was not there."""
-    with place.of(run):
+    with _removed_again(place.files.folder) as made, place.of(run):
         release = make_linked(request, run, report)
-        with _in_folder(place.files.folder):
-            if place.files.model is not None:
-                with place.putting(place.files.model):
-                    save_package(release, place.files.model, place.exists, place.replacing)
-            output = _write(release.package, release.tables(), place)
-            return place.record(release.statement, output)
+        made.append(place.files.folder.make())
+        if place.files.model is not None:
+            with place.putting(place.files.model):
+                save_package(release, place.files.model, place.exists, place.replacing)
+        output = _write(release.package, release.tables(), place)
+        return place.record(release.statement, output)
 
 
 def draw_package(
@@ -78,18 +78,21 @@ def draw_package(
 ) -> Output:
     """Write fresh tables, the root with so many rows: free, for the models are public. There is no record."""
     place = Publication(files, exists)
-    with place.undone(), _in_folder(files.folder):
+    with _removed_again(files.folder) as made, place.undone():
+        made.append(files.folder.make())
         return _write(release.package, release.tables(rows, seed), place)
 
 
 @contextlib.contextmanager
-def _in_folder(folder: LocalPlace | StoredPlace) -> Iterator[None]:
-    """The block writes into a folder, which is made, and removed after a failure, if it was not there."""
-    made = folder.make()
+def _removed_again(folder: LocalPlace | StoredPlace) -> Iterator[list[bool]]:
+    """The block may make a folder, and says so in the list: then it is removed after a failure, once the files
+    in it are.
+    """
+    made: list[bool] = []
     try:
-        yield
+        yield made
     except BaseException:
-        if made:
+        if any(made):
             folder.remove()
         raise
 

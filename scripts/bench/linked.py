@@ -4,8 +4,8 @@
     python scripts/bench linked town/datapackage.json --runs 3 --epsilons 1 3 -o runs.csv
 
 Three ways: `linked` is `fmwem release` of the package; `apart` releases each table on its own, with the same
-unit and an equal part of the budget, and deals the children out to parents by lot; `alone` releases each child
-by itself, with the same unit and all of the budget: what can be had of its own columns.
+unit and an equal part of the budget, and deals the children out to parents by lot; `alone` releases each
+child by itself, with the same unit and all of the budget: what can be had of its own columns.
 
 `own` is the mean over the columns of all children of how far apart they are: of numbers with more than 30
 values the Kolmogorov-Smirnov distance, of others the total variation of values. `numbers` is the total
@@ -172,7 +172,7 @@ def measured(options: LinkedOptions, folder: Path) -> Iterator[Row]:
 
 
 COLUMNS = (
-    "own = {own:.4f~} | to alone = {own/:.2f} | numbers = {numbers:.4f} | ties = {ties:.4f} | far = {far:.3f} "
-    "| worst = {worst:.3f} | whole = {whole:.0f} | CPU s = {cpu:.1f}"
+    "own = {own:.4f~} | to alone = {own/:.2f} | numbers = {numbers:.4f} | ties = {ties:.4f} "
+    "| far = {far:.3f} | worst = {worst:.3f} | whole = {whole:.0f} | CPU s = {cpu:.1f}"
 )
 linked = Benchmark(LinkedOptions, measured, "package epsilon way", COLUMNS, base="alone")

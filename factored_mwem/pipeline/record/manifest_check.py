@@ -27,6 +27,10 @@ NO_FILE = "the books list no file of this release: only its costs, policy, workl
 NO_WORDS = "it is of another version of this program: its statement and its assumptions were not compared"
 
 
+OF_POLICIES = ("release", "tables", "domain", "ask")
+"""Kinds whose promise is a whole policy."""
+
+
 def check_books(place: str | Path | Address, manifests: Sequence[Path] = ()) -> dict[str, Any]:
     """Plain facts: what was checked, `problems`, a line for each contradiction, and `notes`."""
     books = inspect(place)
@@ -155,9 +159,7 @@ def _same_words(entry: Entry) -> bool:
 def _unlike_request(entry: Entry, record: Statement) -> Iterator[str]:
     """The differences between a record and its request; raises ValueError if the ledger is not ours."""
     parameters, promise = entry.parameters, record.guarantee
-    policy = (Policy if parameters["kind"] in ("release", "domain", "ask") else Terms).model_validate(
-        parameters["policy"]
-    )
+    policy = (Policy if parameters["kind"] in OF_POLICIES else Terms).model_validate(parameters["policy"])
     pairs = {
         "kind": (record.kind, parameters["kind"]),
         "guarantee.epsilon": (promise.epsilon, policy.epsilon),

@@ -1,0 +1,135 @@
+"""`fmwem release` of a package of tables, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import Fmwem
+
+from factored_mwem import open_ledger
+from factored_mwem.files import crashpoints as faults
+
+RESOURCES: list[dict[str, Any]] = [
+    {"name": "homes", "path": "homes.csv", "schema": {"primaryKey": "home"}},
+    {
+        "name": "persons",
+        "path": "persons.csv",
+        "schema": {"foreignKeys": [{"fields": "home", "reference": {"resource": "homes", "fields": "home"}}]},
+    },
+]
+DOMAINS = {
+    "homes": [{"name": "size", "categories": ["big", "small"], "constraints": {"required": True}}],
+    "persons": [{"name": "sex", "categories": ["F", "M"], "constraints": {"required": True}}],
+}
+JOB = ("release", "datapackage.json", "--marginals", 2, "-o", "out/")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two tables of declared domains, in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    homes = "".join(f"{n},{'big' if n % 3 else 'small'}\n" for n in range(300))
+    persons = "".join(f"{n % 300},{'FM'[n % 2]}\n" for n in range(500))
+    (tmp_path / "homes.csv").write_text(f"home,size\n{homes}")
+    (tmp_path / "persons.csv").write_text(f"home,sex\n{persons}")
+    (tmp_path / "datapackage.json").write_text(json.dumps({"resources": RESOURCES}))
+    for name, fields in DOMAINS.items():
+        (tmp_path / f"{name}.domain.json").write_text(json.dumps({"fields": fields}))
+    return tmp_path
+
+
+def test_a_package_in_and_a_package_out(package: Path, fmwem: Fmwem) -> None:
+    done = fmwem(*JOB, "--epsilon", 5.0, "--rows", 200)
+    assert done.code == 0, done.err
+    assert done.facts["tables"]["homes"] == 200 and done.facts["spent_epsilon"] <= 5.0
+    assert "one row of the root table with all that hangs on it" in done.facts["unit"]
+    assert sorted(path.name for path in (package / "out").iterdir()) == [
+        "datapackage.json", "homes.parquet", "manifest.json", "model.fmwem", "persons.parquet",
+    ]  # fmt: skip
+    assert "synthetic rows of persons" in done.err
+    again = fmwem(*JOB)
+    assert again.code == 2 and "use --overwrite" in again.err and again.err.count("\n") == 1
+    more = fmwem("sample", "out/model.fmwem", "-n", 50, "-o", "more/")
+    assert more.code == 0 and more.facts["tables"]["homes"] == 50 and more.facts["spent_epsilon"] == 0
+    assert fmwem("report", "out/manifest.json", "-o", "page.html").code == 0
+    assert "all that hangs on it" in (package / "page.html").read_text()
+
+
+def test_a_run_is_paid_for_once(package: Path, fmwem: Fmwem) -> None:
+    fmwem("ledger", "init", "books")
+    assert fmwem("ledger", "add", "books", "--dataset", "town", "--epsilon", 2, "--delta", 1e-9).code == 0
+    booked = ("--ledger", "books", "--dataset", "town", "--run-id", "r")
+    first, second = fmwem(*JOB, *booked), fmwem(*JOB, *booked)
+    assert first.code == second.code == 0 and second.facts["reused"] and not first.facts["reused"]
+    assert fmwem("ledger", "verify", "books", "out/manifest.json").code == 0
+
+
+@pytest.mark.parametrize("point", ["after fit", "sampling", "before manifest"])
+def test_a_failure_leaves_nothing_and_is_paid_for_once(
+    package: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    fmwem("ledger", "init", "books")
+    assert fmwem("ledger", "add", "books", "--dataset", "town", "--epsilon", 1, "--delta", 1e-9).code == 0
+    booked = ("--ledger", "books", "--dataset", "town", "--run-id", "r")
+
+    def fail(reached: str) -> None:
+        if reached == point:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(faults, "hook", fail)
+    failed = fmwem(*JOB, *booked)
+    assert failed.code != 0 and "no space left" in failed.err
+    assert not (package / "out").exists()
+    monkeypatch.setattr(faults, "hook", lambda _: None)
+    done = fmwem(*JOB, *booked)
+    assert done.code == 0, done.err
+    assert [entry.state for entry in open_ledger("books").entries("town")] == ["finished"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--label", "sex"), "--label is for a single table"),
+        (("--domain", "homes.domain.json"), "--domain is for a single table"),
+        (("--certificate", 0.03), "certificate is for a single table"),
+        (("--people", "--privacy-id", "home"), "for a single table"),
+        (("-o", "out.parquet"), "a package is a folder"),
+        (("--epsilon", 0), "epsilon"),
+    ],
+)
+def test_what_a_package_does_not_take(package: Path, fmwem: Fmwem, flags: tuple[Any, ...], said: str) -> None:
+    done = fmwem(*JOB, *flags)
+    assert done.code == 2 and said in done.err and done.err.count("\n") == 1
+    assert "budget was spent" not in done.err and not (package / "out").exists()
+
+
+def hostile(name: str) -> list[dict[str, Any]]:
+    homes, persons = json.loads(json.dumps(RESOURCES))
+    link = persons["schema"]["foreignKeys"][0]
+    if name == "no file":
+        homes["path"] = "nowhere.csv"
+    elif name == "no column":
+        link["fields"] = "house"
+    elif name == "no table":
+        link["reference"]["resource"] = "houses"
+    elif name == "circle":
+        homes["schema"]["foreignKeys"] = [
+            {"fields": "size", "reference": {"resource": "persons", "fields": "sex"}}
+        ]
+        persons["schema"]["primaryKey"] = "sex"
+    elif name == "two roots":
+        persons["schema"] = {}
+    elif name == "outside":
+        homes["path"] = "../homes.csv"
+    return [homes, persons]
+
+
+@pytest.mark.parametrize("name", ["no file", "no column", "no table", "circle", "two roots", "outside"])
+def test_a_hostile_package_is_refused_in_one_line(package: Path, fmwem: Fmwem, name: str) -> None:
+    (package / "datapackage.json").write_text(json.dumps({"resources": hostile(name)}))
+    done = fmwem(*JOB)
+    assert done.code == 2 and done.err.count("\n") == 1 and "Traceback" not in done.err
+    assert "budget was spent" not in done.err and not (package / "out").exists()
