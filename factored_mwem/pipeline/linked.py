@@ -24,9 +24,10 @@ import pyarrow as pa
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Clique, Domain
-from factored_mwem.errors import InputError, shown
+from factored_mwem.errors import InputError, NothingLearnt, shown
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
+from factored_mwem.mechanisms.learn import fewest_rows
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.rounds import Report
@@ -191,7 +192,7 @@ class LinkedRequest:
         """The domain that is declared for the columns of a table which are not `known`."""
         names = {attribute.name for attribute in known}
         own = [name for name in self.own[table.name] if name not in names]
-        if not own:
+        if not own and known:
             return Domain(known)
         domain = self.domains.get(table.name)
         return None if domain is None else domain.project([n for n in domain.names if n in own])
@@ -240,7 +241,8 @@ class LinkedRequest:
     @property
     def spending(self) -> Spending:
         """The release as the ledger enters it."""
-        return Spending("tables", self.promise, self.settings, self.fingerprint, learns=True)
+        learns = any(self.domain_of(table, self.public_keys(table)) is None for table in self.package.private)
+        return Spending("tables", self.promise, self.settings, self.fingerprint, learns=learns)
 
 
 def release_tables(
@@ -278,10 +280,13 @@ def release_tables(
 
 def check_linked(request: LinkedRequest) -> None:
     """Raises what names, types and numbers rule out; reads no row."""
-    machine = Machine.of(request.policy)
+    machine, names = Machine.of(request.policy), [each.name for each in request.package.private]
     views = LinkedViews.of(request.package, _tables(request))
     for table in request.package.private:
-        own = Request.of(views.shape(table), _workload(request, table, ()), request.policy_of(table))
+        known = [*request.public_keys(table), *_counts(request.package, table, dict.fromkeys(names, 1))]
+        domain = request.domain_of(table, known)
+        workload, policy = _workload(request, table, known), request.policy_of(table)
+        own = Request.of(views.shape(table), workload, policy, domain=domain)
         _ = Scope.of(own, machine), own.budget
 
 
@@ -303,6 +308,11 @@ def make_linked(
     used = {table.name: _rows_used(request, views, table, spent.session) for table in package.private}
     most = {name: rows.most for name, rows in used.items()}
     parts = _parts(request, spent, {name: rows.people or 0.0 for name, rows in used.items()})
+    try:
+        _check_enough(request, parts, used)
+    except NothingLearnt:
+        spent.drawn()
+        raise
     made: dict[str, Release] = {}
     for table in package.private:
         known = [*_above(package, table, made), *request.public_keys(table), *_counts(package, table, most)]
@@ -342,6 +352,26 @@ def _parts(request: LinkedRequest, spent: Spent, roots: Mapping[str, float]) -> 
         unit = request.policy_of(table).unit
         parts[table.name] = spent.session.paid_by(part).protecting(unit)
     return parts
+
+
+def _check_enough(request: LinkedRequest, parts: Mapping[str, Session], used: Mapping[str, RowsUsed]) -> None:
+    """Raises NothingLearnt, before the tables are paid for, where too few roots have rows of one for its
+    domain to be learnt, whatever its columns hold.
+    """
+    for table in request.package.private:
+        public = request.public_keys(table)
+        if request.domain_of(table, public) is not None:
+            continue
+        session, columns = parts[table.name], len(request.own[table.name]) - len(public)
+        policy, budget = request.policy_of(table), session.accountant.budget
+        fewest = fewest_rows(policy, budget, ["boolean"] * columns) / (session.unit.grains or 1)
+        roots = max(used[table.name].people or 0.0, 0.0)
+        if roots < fewest:
+            raise NothingLearnt(
+                f"about {roots:,.0f} roots have rows of {table.name!r}, and to learn its domain takes "
+                f"{fewest:,.0f} or more: declare it in {table.name}.domain.json, leave the table out, or raise "
+                f"--epsilon (spent so far: {budget.in_words(session.accountant.root.spent)})"
+            )
 
 
 def _rows_used(request: LinkedRequest, views: LinkedViews, table: LinkedTable, session: Session) -> RowsUsed:

@@ -85,8 +85,8 @@ def draw_package(
 
 @contextlib.contextmanager
 def _removed_again(folder: LocalPlace | StoredPlace) -> Iterator[list[bool]]:
-    """The block may make a folder, and says so in the list: then it is removed after a failure, once the files
-    in it are.
+    """The block may make a folder, and says so in the list: then it is removed after a failure, when its
+    files are.
     """
     made: list[bool] = []
     try:

@@ -12,7 +12,7 @@ import pytest
 from factored_mwem import InputError, LinkedTable, Package, Policy, Reference, create_ledger, release_tables
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.errors import BudgetExceeded
+from factored_mwem.errors import BudgetExceeded, NothingLearnt
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.linked_rows import LinkedRelease
 from factored_mwem.pipeline.saving.package_file import load_package, save_package
@@ -191,3 +191,18 @@ def test_names_that_would_meet_are_refused() -> None:
     package = Package.of([LinkedTable("homes", odd, "home"), persons, visits])
     with pytest.raises(InputError, match="rename yours"):
         release_tables(package, 2)
+
+
+def test_too_few_roots_are_told_before_the_tables_are_paid_for(tmp_path: Path) -> None:
+    homes, persons, visits = town().private
+    package = Package.of(
+        [homes, LinkedTable("persons", persons.source.slice(0, 9), "id", persons.parent), visits]
+    )
+    ledger = create_ledger(tmp_path / "books")
+    ledger.add("town", Cap.of(2.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    with pytest.raises(NothingLearnt, match="roots have rows of 'persons'"):
+        release_tables(
+            package, 2, ledger=tmp_path / "books", dataset="town", domains={"homes": DOMAINS["homes"]}
+        )
+    (entry,) = ledger.entries("town")
+    assert entry.spent is not None and entry.spent.amount < entry.reserved.amount / 20

@@ -80,6 +80,9 @@ def load(path: Path, kind: type[Kind]) -> Kind:
         with open(path, "rb") as file:
             read = reader(file, path)
             header = json.loads(read("header", np.uint8).tobytes())
+            if "fmwem_package" in header:
+                how = "`fmwem sample` draws from it"
+                raise InputError(f"{path} is the model of a package of tables, not of a single one; {how}")
             version = header.get("fmwem_model")
             if type(version) is not int or version != VERSION:
                 raise InputError(
