@@ -74,8 +74,8 @@ class Package:
             raise InputError("every table is public, so there is nothing to protect; leave one private")
         roots = [name for name, each in private.items() if each.parent is None]
         if len(roots) > 1:
-            how = 'give one a foreign key, declare what is nobody\'s secret "public": true, or leave it out'
-            raise InputError(f"{_quoted(roots)} hang on no private table, and only one may; {how}")
+            how = 'give one a foreign key, leave it out, or declare it public ("public": true)'
+            raise InputError(f"{quoted_names(roots)} hang on no private table, and only one may; {how}")
         ordered = _preorder(roots, private)
         if len(ordered) < len(private):
             placed = {each.name for each in ordered}
@@ -98,7 +98,7 @@ class Package:
             yield table
 
 
-def _quoted(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """Names for a message, the first of them if there are many."""
     return some_names([repr(shortened(name)) for name in names])
 
@@ -134,7 +134,7 @@ def _check_keys(table: LinkedTable, by_name: Mapping[str, LinkedTable]) -> None:
         said = f"{where}: its column {shortened(reference.column)!r}"
         target = by_name.get(reference.of)
         if target is None:
-            known = _quoted(list(by_name))
+            known = quoted_names(list(by_name))
             raise InputError(
                 f"{said} refers to {shown(reference.of)}, which is no table here; there are {known}"
             )
@@ -164,7 +164,7 @@ def _sorted_references(table: LinkedTable, by_name: Mapping[str, LinkedTable]) -
     parents = [each for each in table.references if not by_name[each.of].public]
     if len(parents) > 1:
         ways = " and ".join(f"{shortened(p.of)!r} by {shortened(p.column)!r}" for p in parents[:2])
-        how = 'declare one of the tables "public": true if it is nobody\'s secret, or remove one foreign key'
+        how = 'declare one of them public ("public": true) if it is nobody\'s secret, or remove a foreign key'
         raise InputError(
             f"table {shortened(table.name)!r} hangs on two private tables, {ways}, and a row may "
             f"belong to one row alone; {how}"
@@ -231,7 +231,7 @@ def _kind_of_key(
     """What a column that names rows holds, in words; whole numbers of all widths are alike."""
     schema = schemas[table.name]
     if column not in schema.names:
-        what = f"no column {shown(column)}, which is to be a key; it has {_quoted(schema.names)}"
+        what = f"no column {shown(column)}, which is to be a key; it has {quoted_names(schema.names)}"
         raise InputError(f"table {table.name!r} has {what}")
     arrow = value_type(schema.field(column).type)
     if table.name in text or is_text(arrow):
