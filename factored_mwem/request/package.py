@@ -208,14 +208,14 @@ def check_columns(
     """
     tables = {each.name: each for each in (*package.private, *package.public)}
     for table in tables.values():
-        kind = "" if table.key is None else _kind_of_key(table, table.key, schemas, text)
+        kind = "" if table.key is None else _kind_of_key(table, table.key, schemas)
         if kind == "dates" and not table.public:
             how = 'number the rows, or declare the table "public": true'
             raise InputError(f"table {table.name!r}: its primary key {table.key!r} is a date; {how}")
         for reference in table.references:
             target = tables[reference.of]
-            here = _kind_of_key(table, reference.column, schemas, text)
-            there = _kind_of_key(target, target.key or "", schemas, text)
+            here = _kind_of_key(table, reference.column, schemas)
+            there = _kind_of_key(target, target.key or "", schemas)
             if here != there:
                 both = f"{shortened(reference.column)!r} of {table.name!r} holds {here}"
                 both += f", and {shortened(target.key or '')!r} of {target.name!r} {there}"
@@ -225,16 +225,14 @@ def check_columns(
                 raise InputError(f"keys of two types: {both}; {how}")
 
 
-def _kind_of_key(
-    table: LinkedTable, column: str, schemas: Mapping[str, pa.Schema], text: AbstractSet[str]
-) -> str:
+def _kind_of_key(table: LinkedTable, column: str, schemas: Mapping[str, pa.Schema]) -> str:
     """What a column that names rows holds, in words; whole numbers of all widths are alike."""
     schema = schemas[table.name]
     if column not in schema.names:
         what = f"no column {shown(column)}, which is to be a key; it has {quoted_names(schema.names)}"
         raise InputError(f"table {table.name!r} has {what}")
     arrow = value_type(schema.field(column).type)
-    if table.name in text or is_text(arrow):
+    if is_text(arrow):
         return "text"
     if pa.types.is_integer(arrow):
         return "whole numbers"
