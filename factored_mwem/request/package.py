@@ -74,8 +74,8 @@ class Package:
             raise InputError("every table is public, so there is nothing to protect; leave one private")
         roots = [name for name, each in private.items() if each.parent is None]
         if len(roots) > 1:
-            how = 'give one a foreign key, declare what is nobody\'s secret "public": true, or leave it out'
-            raise InputError(f"{_quoted(roots)} hang on no private table, and only one may; {how}")
+            how = 'give one a foreign key, leave it out, or declare it public ("public": true)'
+            raise InputError(f"{quoted_names(roots)} hang on no private table, and only one may; {how}")
         ordered = _preorder(roots, private)
         if len(ordered) < len(private):
             placed = {each.name for each in ordered}
@@ -103,7 +103,7 @@ class Package:
             yield table
 
 
-def _quoted(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """Names for a message, the first of them if there are many."""
     return some_names([repr(shortened(name)) for name in names])
 
@@ -139,7 +139,7 @@ def _check_keys(table: LinkedTable, by_name: Mapping[str, LinkedTable]) -> None:
         said = f"{where}: its column {shortened(reference.column)!r}"
         target = by_name.get(reference.of)
         if target is None:
-            known = _quoted(list(by_name))
+            known = quoted_names(list(by_name))
             raise InputError(
                 f"{said} refers to {shown(reference.of)}, which is no table here; there are {known}"
             )
@@ -169,7 +169,7 @@ def _sorted_references(table: LinkedTable, by_name: Mapping[str, LinkedTable]) -
     parents = [each for each in table.references if not by_name[each.of].public]
     if len(parents) > 1:
         ways = " and ".join(f"{shortened(p.of)!r} by {shortened(p.column)!r}" for p in parents[:2])
-        how = 'declare one of the tables "public": true if it is nobody\'s secret, or remove one foreign key'
+        how = 'declare one of them public ("public": true) if it is nobody\'s secret, or remove a foreign key'
         raise InputError(
             f"table {shortened(table.name)!r} hangs on two private tables, {ways}, and a row may "
             f"belong to one row alone; {how}"
@@ -213,14 +213,14 @@ def check_columns(
     """
     tables = {each.name: each for each in (*package.private, *package.public)}
     for table in tables.values():
-        kind = "" if table.key is None else _kind_of_key(table, table.key, schemas, text)
+        kind = "" if table.key is None else _kind_of_key(table, table.key, schemas)
         if kind == "dates" and not table.public:
             how = 'number the rows, or declare the table "public": true'
             raise InputError(f"table {table.name!r}: its primary key {table.key!r} is a date; {how}")
         for reference in table.references:
             target = tables[reference.of]
-            here = _kind_of_key(table, reference.column, schemas, text)
-            there = _kind_of_key(target, target.key or "", schemas, text)
+            here = _kind_of_key(table, reference.column, schemas)
+            there = _kind_of_key(target, target.key or "", schemas)
             if here != there:
                 both = f"{shortened(reference.column)!r} of {table.name!r} holds {here}"
                 both += f", and {shortened(target.key or '')!r} of {target.name!r} {there}"
@@ -230,16 +230,14 @@ def check_columns(
                 raise InputError(f"keys of two types: {both}; {how}")
 
 
-def _kind_of_key(
-    table: LinkedTable, column: str, schemas: Mapping[str, pa.Schema], text: AbstractSet[str]
-) -> str:
+def _kind_of_key(table: LinkedTable, column: str, schemas: Mapping[str, pa.Schema]) -> str:
     """What a column that names rows holds, in words; whole numbers of all widths are alike."""
     schema = schemas[table.name]
     if column not in schema.names:
-        what = f"no column {shown(column)}, which is to be a key; it has {_quoted(schema.names)}"
+        what = f"no column {shown(column)}, which is to be a key; it has {quoted_names(schema.names)}"
         raise InputError(f"table {table.name!r} has {what}")
     arrow = value_type(schema.field(column).type)
-    if table.name in text or is_text(arrow):
+    if is_text(arrow):
         return "text"
     if pa.types.is_integer(arrow):
         return "whole numbers"

@@ -21,6 +21,8 @@ from factored_mwem import Domain, push_down
 from factored_mwem.accounting.unit import grains_of
 from factored_mwem.errors import Busy, FmwemError, InputError
 from factored_mwem.pipeline.release import make
+from factored_mwem.request.catalogue import read_catalogue
+from factored_mwem.request.package import Reference, check_columns
 from factored_mwem.request.request import Request
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.source import IN_MEMORY, Source
@@ -206,3 +208,49 @@ def test_no_message_holds_a_credential_or_a_value(server: Server, tmp_path: Path
         assert isinstance(refused.value, InputError | Busy)
         assert CANARY not in str(refused.value)
         assert refused.value.__context__ is None
+
+
+LINKED = """
+CREATE SCHEMA sales;
+CREATE TABLE users (id bigint PRIMARY KEY, mail text UNIQUE);
+CREATE TABLE sales.shops (shop text PRIMARY KEY);
+CREATE TABLE sessions (number int PRIMARY KEY, owner bigint NOT NULL REFERENCES users,
+    shop text REFERENCES sales.shops (shop)) PARTITION BY RANGE (number);
+CREATE TABLE sessions_1 PARTITION OF sessions FOR VALUES FROM (0) TO (1000);
+CREATE TABLE clicks (session int REFERENCES sessions, at timestamp, PRIMARY KEY (session, at));
+CREATE VIEW adults AS SELECT * FROM users;
+INSERT INTO users VALUES (4711, 'CANARY')
+"""
+
+
+def test_the_tables_of_a_database_are_linked_by_its_keys(server: Server) -> None:
+    """Also for a role that owns none of them, which `information_schema` would not show their keys."""
+    uri = server.uri(server.fresh().split("/")[3].split("?")[0])
+    grants = "GRANT USAGE ON SCHEMA sales TO etl", "GRANT SELECT ON ALL TABLES IN SCHEMA public, sales TO etl"
+    server.sql(*LINKED.split(";\n"), *grants, uri=uri)
+    remote = server.remote(uri.split("/")[3].split("?")[0])
+    for address in (uri, remote):
+        package = read_catalogue(address, ["sales.shops"])
+        assert [(each.name, each.key, each.parent) for each in package.private] == [
+            ("users", "id", None),
+            ("sessions", "number", Reference("owner", "users")),
+            ("clicks", None, Reference("session", "sessions")),
+        ]
+        assert package.private[1].others == (Reference("shop", "sales.shops"),)
+        tables = {each.name: open_source(each.source) for each in (*package.private, *package.public)}
+        check_columns(package, {name: each.schema for name, each in tables.items()})
+    with pytest.raises(InputError, match=r"'users' by 'owner' and 'sales.shops' by 'shop'") as refused:
+        read_catalogue(remote)
+    assert PASSWORD not in str(refused.value)
+
+
+def test_a_key_of_a_database_that_no_package_has_is_refused_in_a_line(server: Server) -> None:
+    tables = "public.a (i int, j int, PRIMARY KEY (i, j))", "public.p (i int UNIQUE, k int PRIMARY KEY)"
+    for reference, line in (
+        ("(j int, i int, FOREIGN KEY (i, j) REFERENCES public.a)", "several columns, 'i', 'j'"),
+        ("(i int REFERENCES public.p (i))", "to 'i' of 'p', which is not its primary key"),
+    ):
+        uri = server.uri(server.fresh().split("/")[3].split("?")[0])
+        server.sql(*(f"CREATE TABLE {each}" for each in (*tables, f"public.b {reference}")), uri=uri)
+        with pytest.raises(InputError, match=line):
+            read_catalogue(uri)

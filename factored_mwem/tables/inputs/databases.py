@@ -37,7 +37,14 @@ def _opened(uri: str, opener: Callable[[str, str, list[str]], T]) -> T:
     url, _, name = uri.partition("#")
     if not name:
         raise InputError(f"{shown_uri(uri)} names no table; add it behind #, as in #people or #sales.people")
-    scheme = url.split("://", 1)[0].lower()
+    return reached(uri, lambda scheme: opener(scheme, url, name.split(".")))
+
+
+def reached(uri: str, ask: Callable[[str], T]) -> T:
+    """What `ask` gives for the scheme of a database's URI. InputError if it cannot be reached, or a package
+    is missing.
+    """
+    scheme = uri.split("://", 1)[0].lower()
 
     def refusal(error: BaseException) -> InputError:
         why = "is it there, are name and credentials right, and is nobody else writing it?"
@@ -46,14 +53,18 @@ def _opened(uri: str, opener: Callable[[str, str, list[str]], T]) -> T:
             why = f"a package is missing: pip install '{extra}'"
         return InputError(f"cannot open {shown_uri(uri)}: {why}")
 
-    return unquoted(lambda: opener(scheme, url, name.split(".")), refusal)
+    return unquoted(lambda: ask(scheme), refusal)
+
+
+def connect_duckdb(url: str) -> Any:
+    """A connection to a file that reads alone."""
+    import duckdb
+
+    return duckdb.connect(url.split("://", 1)[1].split("?", 1)[0], read_only=True)
 
 
 def _duckdb(url: str, path: list[str]) -> Query:
-    import duckdb
-
-    connection = duckdb.connect(url.split("://", 1)[1].split("?", 1)[0], read_only=True)
-    relation = connection.sql(f"SELECT * FROM {'.'.join(map(quoted, path))}")
+    relation = connect_duckdb(url).sql(f"SELECT * FROM {'.'.join(map(quoted, path))}")
     return known_query(relation)._replace(kind="DuckDB table")
 
 
