@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.console import lined, piece, replaced_text
-from factored_mwem.cli.inputs import domain_beside, read_paths
+from factored_mwem.cli.inputs import TableName, domain_beside, read_paths
 from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
 from factored_mwem.cli.settings import OWN, ReleaseSettings
 from factored_mwem.errors import InputError
@@ -19,11 +19,11 @@ from factored_mwem.pipeline.linked_publish import PackageFiles, draw_package, pu
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.saving.package_file import load_package
-from factored_mwem.request.data_package import read_package
 from factored_mwem.tables.outputs.targets import folder_of
 
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.rounds import Report
+    from factored_mwem.request.package import Package
 
 TAKEN = frozenset(("policy", "marginals", "rows", "output", "no_model", "overwrite", "sample_seed", "ledger",
                    "dataset", "run_id"))  # fmt: skip
@@ -40,7 +40,26 @@ class PackageDone:
     reused: bool
 
 
-def run_package(table: Path, settings: ReleaseSettings, report: Report) -> PackageDone:
+def package_at(source: TableName, public_tables: str | None) -> Package | None:
+    """The package that a command names: by a descriptor, or by a database without a table of it; None where
+    it names a single table. Raises InputError.
+    """
+    from factored_mwem.request.catalogue import is_whole_database, read_catalogue
+    from factored_mwem.request.data_package import is_descriptor, read_package
+
+    if isinstance(source, str) and is_whole_database(source):
+        return read_catalogue(
+            source, [name.strip() for name in (public_tables or "").split(",") if name.strip()]
+        )
+    if public_tables is not None:
+        how = 'a descriptor says "public": true beside a resource'
+        raise InputError(f"--public-tables is for a whole database, such as duckdb:///shop.db; {how}")
+    return read_package(source) if isinstance(source, Path) and is_descriptor(source) else None
+
+
+def run_package(
+    package: Package, source: TableName, settings: ReleaseSettings, report: Report
+) -> PackageDone:
     """Release the tables of a package and write its files. What can be refused is refused before a row is
     read.
     """
@@ -50,14 +69,13 @@ def run_package(table: Path, settings: ReleaseSettings, report: Report) -> Packa
             raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
     if settings.marginals is None:
         raise InputError("nothing to keep: give --marginals K")
-    package = read_package(table)
-    place = folder_of(settings.output or f"{table.name.removesuffix('.json')}.synthetic/")
+    place = folder_of(settings.output or f"{_title(source)}.synthetic/")
     if place is None:
         raise InputError(f"-o {settings.output}: a package is a folder; end its name in a slash")
     names = [each.name for each in (*package.private, *package.public)]
     files = PackageFiles.of(place, names, ".parquet", model=not settings.no_model)
     read = [path for each in (*package.private, *package.public) for path in read_paths(each.source)]
-    check_paths(files.all, [table, *read])
+    check_paths(files.all, [*([source] if isinstance(source, Path) else []), *read])
     beside = {each.name: _domain_beside(each.source) for each in package.private}
     domains = {name: path for name, path in beside.items() if path is not None}
     request = LinkedRequest.of(
@@ -75,6 +93,11 @@ def run_package(table: Path, settings: ReleaseSettings, report: Report) -> Packa
         record = earlier or publish_package(request, run, waiting, report)
         facts = _facts(record, files) | facts_of(record, settings, reused=earlier is not None)
     return PackageDone(record, files, facts, earlier is not None)
+
+
+def _title(source: TableName) -> str:
+    """What the package is called, after its file."""
+    return PurePath(str(source)).name.split(".")[0].split("?")[0] or "package"
 
 
 def _domain_beside(source: Any) -> Path | None:

@@ -16,7 +16,7 @@ GUESSES = [
     for line in """
 users(user_id age) sessions(session_id user_id begun) => users.user_id sessions.session_id(user_id>users)
 sessions(id userId) Users(ID name) => sessions.id(userId>Users) Users.ID
-households(household area) persons(person household) => households.household persons.person(household>households)
+households(household area) persons(person household) => households.household persons.None(household>households)
 persons(person) visits(person date) => persons.person visits.None(person>persons)
 categories(category_id) people(person_id) => categories.category_id people.person_id
 products(product_no category) categories(id) => products.product_no(category>categories) categories.id
