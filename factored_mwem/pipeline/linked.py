@@ -369,8 +369,8 @@ def _check_enough(request: LinkedRequest, parts: Mapping[str, Session], used: Ma
         if roots < fewest:
             raise NothingLearnt(
                 f"about {roots:,.0f} roots have rows of {table.name!r}, and to learn its domain takes "
-                f"{fewest:,.0f} or more: declare it in {table.name}.domain.json, leave the table out, or raise "
-                f"--epsilon (spent so far: {budget.in_words(session.accountant.root.spent)})"
+                f"{fewest:,.0f} or more: declare it in {table.name}.domain.json, leave the table out, or "
+                f"raise --epsilon (spent so far: {budget.in_words(session.accountant.root.spent)})"
             )
 
 
