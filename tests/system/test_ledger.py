@@ -118,8 +118,9 @@ def test_eight_processes_cannot_overspend(new_place: Place) -> None:
 @kinds
 @pytest.mark.parametrize("plant", ["no lock", "read before"])
 def test_the_race_sees_a_planted_bug(new_place: Place, plant: str) -> None:
-    """Whether entries clash in the last moment is up to the machine, so there are some races; and most attempts
-    without a lock end in a clash, so there are more of them than the cap has room for many times over.
+    """Whether entries clash in the last moment is up to the machine, so there are some races; and most
+    attempts without a lock end in a clash, so there are more of them than the cap has room for many times
+    over.
     """
     for number in range(10):
         _, spent = race(new_place, plant, attempts=40, dataset=f"race {number}")
