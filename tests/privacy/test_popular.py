@@ -79,7 +79,7 @@ KEYS: dict[str, Callable[[Any], Any]] = {
 KNOWN = {"red", "v1", "v", 1.0, None, ""}
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=st.lists(rows_of, max_size=4))
 def test_a_row_shares_its_weight_among_the_values_that_are_not_known(rows: list[Any]) -> None:
     """Against a sum over rows, one by one, with keys written out by hand; batches change nothing."""
@@ -136,7 +136,7 @@ def check_pair(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None:
     assert found[1].rare == {0.0, "N"} and found[0].rare == {"blue"} and not found[3].rare
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(pair=neighbours(st.tuples(*(st.sampled_from(CELLS[name]) for name in READ)), (1, 5)))
 def test_one_person_changes_the_second_look_by_its_sensitivity_at_most(pair: Any) -> None:
     """Brute force over neighbours of all units: texts, numbers and moments that are hard to tell apart."""
@@ -357,7 +357,7 @@ def check_listed(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None
     assert found[0].listed is not None and found[0].listed.name == "months"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(pair=neighbours(listed_row, (1, 9)))
 def test_values_of_a_list_cost_nothing_more(pair: Any) -> None:
     check_listed(*pair)
