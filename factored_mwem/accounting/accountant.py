@@ -144,6 +144,19 @@ class Charge:
         return price(self.mechanism, scale=self.scale, sensitivity=self.sensitivity, delta=self.delta)
 
 
+def can_be_kept(epsilon: float, delta: float) -> None:
+    """Raises InputError unless some budget amounts to (epsilon, delta)."""
+    if not 1e-12 <= epsilon <= 1e100:
+        raise InputError(
+            f"epsilon={epsilon}: must be a positive number, at least 1e-12; 1 is a common choice"
+        )
+    if not 0 <= delta < 1 or 0 < delta < 1e-200:
+        raise InputError(
+            f"delta={delta}: must be 0, which is pure differential privacy, or from 1e-200 to below 1; "
+            "1e-9 is a common choice"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The promise, (epsilon, delta), and what it amounts to inside: `amount` of rho or of epsilon.
@@ -162,16 +175,8 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
-        """The budget for a promise; `discovery_share` of delta is kept. Raises InputError."""
-        if not 1e-12 <= epsilon <= 1e100:
-            raise InputError(
-                f"epsilon={epsilon}: must be a positive number, at least 1e-12; 1 is a common choice"
-            )
-        if not 0 <= delta < 1 or 0 < delta < 1e-200:
-            raise InputError(
-                f"delta={delta}: must be 0, which is pure differential privacy, or from 1e-200 to below 1; "
-                "1e-9 is a common choice"
-            )
+        """The budget for a promise; `discovery_share` of delta is kept. Raises as `can_be_kept`."""
+        can_be_kept(epsilon, delta)
         if delta == 0:
             return cls(epsilon, delta, Composition.PURE, grid_down(Fraction(epsilon)), Fraction(0))
         kept = Fraction(delta) * discovery_share

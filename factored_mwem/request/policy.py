@@ -174,9 +174,7 @@ class Policy(Acceptance, Terms):
 
     @classmethod
     def of(cls, **choices: Unpack[Choices]) -> Policy:
-        """A policy from keyword arguments. Raises InputError in one line if a name or a value does not fit;
-        whether epsilon and delta are in range is checked when they are spent.
-        """
+        """A policy from keyword arguments. Raises InputError, one line, if a name or a value does not fit."""
         return cls.made(choices)
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
-from factored_mwem.accounting.accountant import Budget
+from factored_mwem.accounting.accountant import Budget, can_be_kept
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.dialect import Dialect, Names
 from factored_mwem.errors import InputError, shown
@@ -97,7 +97,7 @@ class Chosen(BaseModel):
 
 class Promise(Chosen):
     """Epsilon and delta, and whom they protect: one person with at most `contributions` records, whom the
-    column `privacy_id` names where there is one.
+    column `privacy_id` names where there is one. Raises InputError for an epsilon or a delta out of range.
     """
 
     epsilon: StrictFloat = 1.0
@@ -105,6 +105,11 @@ class Promise(Chosen):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     contributions: StrictInt = Field(default=1, ge=1, le=10**9)
     privacy_id: str | None = None
+
+    @model_validator(mode="after")
+    def _can_be_kept(self) -> Self:
+        can_be_kept(self.epsilon, self.delta)
+        return self
 
     @property
     def unit(self) -> Unit:

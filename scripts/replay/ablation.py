@@ -52,7 +52,7 @@ def cases(full: bool) -> list[Row]:
     """
     most = 50
     runs = {m: most if full else 2 if m == UNGUARDED else 10 for m in STYLES}
-    on_mildew = runs | dict.fromkeys(("plain", UNGUARDED, GUARDED), most)
+    on_mildew = runs | dict.fromkeys(("plain", GUARDED), most) | {UNGUARDED: most if full else 10}
     runs_of = dict.fromkeys(SMALL, runs) | {"mildew": on_mildew}
     small = grid(data=SMALL, method=STYLES, epsilon=EPSILONS, first=0)
     large = grid(data=data.nltcs_name(), method=STYLES, epsilon=1.0, first=range(5 if full else 1), runs=1)

@@ -35,8 +35,8 @@ COLOURS = {"plain": "tab:green", "optimised": "tab:blue"}
 
 
 def cases(full: bool) -> list[Row]:
-    step, most = (25, max(ROUNDS["plain"])) if full else (10, 32)
-    runs = {"part": "runs", "first": range(0, 100 if full else 10, step), "runs": step, "most": most}
+    step, most = (25, max(ROUNDS["plain"])) if full else (5, 32)
+    runs = {"part": "runs", "first": range(0, 100 if full else 5, step), "runs": step, "most": most}
     parts = [*grid(**runs), {"part": "linear program", "first": 0, "runs": 20 if full else 5}]
     every = itertools.product(grid(data=SMALL, epsilon=EPSILONS), parts)
     return grid(data=SMALL, part="floor") + [at | part for at, part in every]

@@ -66,7 +66,7 @@ class Watched(PaperLearner):
 
 
 def cases(full: bool) -> list[Row]:
-    epsilons, seeds, limit = ((1.0, 10.0), 5, LIMIT) if full else ((1.0,), 3, LIMIT_QUICK)
+    epsilons, seeds, limit = ((1.0, 10.0), 5, LIMIT) if full else ((1.0,), 2, LIMIT_QUICK)
     at = {"epsilon": epsilons, "rounds": ROUNDS, "seed": range(seeds), "kind": QUESTIONS}
     return grid(**at, limit=2**limit)
 

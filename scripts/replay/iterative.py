@@ -44,7 +44,7 @@ DRAWN = 10**6
 def cases(full: bool) -> list[Row]:
     """Attacks on each construction, runs of Algorithm 1, and the bounds, which need no data."""
     shares = (1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64) if full else (1 / 4, 1 / 8, 1 / 16, 1 / 32)
-    seeds = range(5 if full else 2)
+    seeds = range(5 if full else 1)
     attacks = {"construction": (MW, FK, MEDIAN), "adversary": STYLES, "alpha": shares, "seed": seeds}
     runs = {"construction": (MW, FK), "adversary": ONLINE, "queries": ASKED, "seed": seeds}
     return [*grid(what="updates", **attacks), *grid(what="online", **runs), {"what": "cuts"}]

@@ -8,7 +8,6 @@ import math
 import re
 from fractions import Fraction
 
-import opendp.prelude as dp
 import pyarrow as pa
 import pytest
 from scipy.optimize import minimize_scalar
@@ -28,7 +27,7 @@ from factored_mwem.accounting.accountant import (
     scale_for,
     selecting,
 )
-from factored_mwem.accounting.conversion import Composition, epsilon_of
+from factored_mwem.accounting.conversion import Composition, epsilon_of, load_opendp
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
@@ -40,7 +39,7 @@ from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.workload.workload import Workload
 
 AWKWARD = [Fraction(1, 3), Fraction(0.1), Fraction(1e-9), Fraction(20), Fraction(2, 7**11)]
-dp.enable_features("contrib")
+dp = load_opendp()  # not its prelude, which imports scikit-learn
 
 
 def opendp_map(mechanism: Mechanism, scale: float, sensitivity: int) -> float:

@@ -80,7 +80,7 @@ singles = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(singles | st.builds(Difference, singles, singles))
 def test_every_query_reads_back_from_its_text(query) -> None:
     assert parse(written(query)) == query
@@ -111,7 +111,7 @@ def test_what_is_no_query_is_refused_in_one_line(text) -> None:
 WORD = st.sampled_from([*sorted(WORDS), "a", "4", "'x y'", ",", "(", ")", "=", "<=", '"', "\\", "\n", "é"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60) | st.lists(WORD, max_size=12).map(" ".join))
 def test_any_text_is_a_query_or_refused(text) -> None:
     try:

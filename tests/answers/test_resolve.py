@@ -101,7 +101,7 @@ def a_condition(name):
 
 
 @pytest.mark.parametrize("attribute", ALL_ATTRIBUTES, ids=lambda a: a.name)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_conditions_take_the_share_of_a_codes_values(attribute, data) -> None:
     """Together, also where two cut one bin; values of a bin are taken as spread evenly."""

@@ -86,7 +86,7 @@ def test_the_end_of_what_is_seen_is_where_the_outermost_clear_run_begins() -> No
             assert span == (min(low, high), max(low, high) + 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(-1000, 1000),
     st.integers(1, 5000),
@@ -112,7 +112,7 @@ def cells(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return np.array(edges, np.int64 if whole else np.float64), np.array(counts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cells())
 def test_refined_cells_and_bins_lie_within_the_cells_they_are_made_from(
     made: tuple[np.ndarray, np.ndarray],
@@ -129,7 +129,7 @@ def test_refined_cells_and_bins_lie_within_the_cells_they_are_made_from(
         assert set(steps.tolist()) <= set(bins.tolist())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cells(), st.sampled_from([1, 7]))
 def test_only_crowded_cells_are_cut_closer(made: tuple[np.ndarray, np.ndarray], step: int) -> None:
     edges, counts = made
@@ -152,7 +152,7 @@ def test_bins_hold_about_as_many_rows_as_asked() -> None:
     assert max(held) <= 2 * 1500 and 15 <= len(bins) <= 40
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(-20, 20), min_size=2, max_size=10), st.sets(st.integers(-25, 25), max_size=30))
 def test_every_bin_keeps_a_value_that_is_not_special(edges: set[int], special: set[int]) -> None:
     kept = grids.with_values_left(np.array(sorted(edges)), sorted(special))

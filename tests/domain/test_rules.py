@@ -164,7 +164,7 @@ def representatives(domain: Domain, name: str) -> list[tuple[int, Any]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_what_is_ruled_out_is_what_the_rules_say(data: st.DataObject) -> None:
     """Cells against rows of values, by a checker that was written from the guide.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,22 @@ def test_a_policy_checks_itself(bad: dict[str, Any]) -> None:
     """However it is made: Policy(rounds=-3) once ran no round and spent a third of the budget."""
     with pytest.raises(ValueError, match=r"rounds|average"):
         Policy(**bad)
+
+
+@pytest.mark.parametrize("how", [Policy.of, Policy, lambda **bad: Request.of(pa.table({"x": [1]}), 1, **bad)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("epsilon", value) for value in (-1, 0, 0.0, math.nan, math.inf, -math.inf, 1e-13, 1e101)),
+        *(("delta", value) for value in (-1e-9, 1, 2.0, math.nan, math.inf, 1e-201)),
+    ],
+)
+def test_a_promise_that_cannot_be_kept_is_refused_when_it_is_made(how: Any, name: str, value: float) -> None:
+    """In one line, and not only when it is spent. Seen to fail: all of these made a policy."""
+    with pytest.raises(
+        InputError, match=rf"^{name}={re.escape(str(float(value)))}: must be [^\n]* is a common choice$"
+    ):
+        how(**{name: value})
 
 
 def test_one_component_starts_from_the_one_way_marginals(table: pa.Table, domain: Domain) -> None:

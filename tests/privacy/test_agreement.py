@@ -66,7 +66,7 @@ def unit_of(neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Unit:
 def people_of(rows: Sequence[Row], most: int = MOST) -> People:
     ids, a, b = zip(*rows, strict=True)
     table = pa.table({"who": pa.array(ids, pa.string()), "a": a, "b": b})
-    return People.of(open_source(table), "who", most, unit_of().row_weight)
+    return open_source(table).people("who", most, unit_of().row_weight)
 
 
 def alike(rows: Sequence[Row]) -> np.ndarray:
@@ -171,7 +171,7 @@ def test_a_person_with_ten_thousand_rows_moves_nothing_by_more_than_one_person()
     def looked_at(rows: Sequence[Row]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         ids, a, b = zip(*rows, strict=True)
         table = pa.table({"who": pa.array(ids, pa.string()), "a": a, "b": b})
-        people = People.of(open_source(table), "who", most, unit.row_weight)
+        people = open_source(table).people("who", most, unit.row_weight)
         counts = Rows(people.encoded(domain, IN_MEMORY), Levels.fine(domain.shape)).counts(members, offsets)
         grains = [*np.split(counts.astype(np.int64), offsets[1:-1])]
         grains += [each[None] for each in people.pairs_alike(domain, GROUPINGS, IN_MEMORY)]

@@ -20,7 +20,6 @@ from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.functions import PrivateBroken, PrivateUndetermined
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.codes import broken as counted
 from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.rest import Known
@@ -117,7 +116,7 @@ def test_grains_of_people_are_counted_as_they_are_charged() -> None:
 
     def read(rows: Sequence[Row]) -> np.ndarray:
         own = table_of(rows).append_column("who", pa.array(["z"] * len(rows), pa.string()))
-        people = People.of(open_source(own), "who", MOST, unit.row_weight)
+        people = open_source(own).people("who", MOST, unit.row_weight)
         return people.broken_rows(KNOWN, HYPOTHESES)
 
     worst = max(int(read(person).max()) for person in persons(CELLS, MOST + 1))

@@ -78,7 +78,7 @@ def source_of(rows: Sequence[Row]) -> Source:
 
 def counted(rows: Sequence[Row], unit: Unit) -> list[np.ndarray]:
     """Every marginal of the weighted rows, in grains."""
-    people = People.of(source_of(rows), "who", MOST, unit.row_weight)
+    people = source_of(rows).people("who", MOST, unit.row_weight)
     exact = Rows(people.encoded(TINY, IN_MEMORY), Levels.fine(TINY.shape))
     return [exact.marginal(view) for view in VIEWS]
 
@@ -191,7 +191,7 @@ def test_votes_and_values_move_by_no_more_than_one_person() -> None:
     unit = unit_of()
 
     def read(rows: Sequence[Row]) -> list[dict[Any, int]]:
-        profiles = People.of(source_of(rows), "who", MOST, unit.row_weight).profile(["a", "b"])
+        profiles = source_of(rows).people("who", MOST, unit.row_weight).profile(["a", "b"])
         of = (("integer",), "integer", 1.0)
         return [
             part
@@ -218,7 +218,7 @@ def test_rare_values_move_by_no_more_than_one_person() -> None:
     }
 
     def read(rows: Sequence[Row]) -> dict[Any, int]:
-        profiles = People.of(source_of(rows), "who", MOST, unit.row_weight).weighed(known)
+        profiles = source_of(rows).people("who", MOST, unit.row_weight).weighed(known)
         return {
             (name, value): int(count)
             for name, one in profiles.items()
@@ -295,7 +295,7 @@ def test_ids_that_are_equal_after_case_folding_or_normalising_are_people_of_thei
 def test_an_id_is_what_its_type_says_it_is(ids: pa.Array, people: int) -> None:
     """1 and "1" cannot meet in a column; a dictionary that lists a value twice names one person by it."""
     table = pa.table({"who": ids, "a": [0, 1, 0, 1, 0], "b": [0, 1, 2, 0, 1]})
-    counted = People.of(open_source(table), "who", MOST, unit_of().row_weight).people_by_rows(MOST)
+    counted = open_source(table).people("who", MOST, unit_of().row_weight).people_by_rows(MOST)
     assert counted.sum() == people
 
 
@@ -303,7 +303,7 @@ def test_an_id_is_what_its_type_says_it_is(ids: pa.Array, people: int) -> None:
 def test_ids_that_may_be_spelt_in_two_ways_are_refused(ids: pa.Array) -> None:
     source = open_source(pa.table({"who": ids, "a": [0, 1], "b": [0, 1]}))
     with pytest.raises(InputError, match="several spellings"):
-        People.of(source, "who", MOST, unit_of().row_weight)
+        source.people("who", MOST, unit_of().row_weight)
 
 
 def test_ids_of_several_types_in_one_column_are_a_line() -> None:
@@ -311,7 +311,7 @@ def test_ids_of_several_types_in_one_column_are_a_line() -> None:
 
     mixed = pd.DataFrame({"who": [1, "1", 1.0], "a": [0, 1, 0], "b": [0, 1, 2]}, dtype=object)
     with pytest.raises(InputError, match="who"):
-        People.of(open_source(mixed), "who", MOST, unit_of().row_weight)
+        open_source(mixed).people("who", MOST, unit_of().row_weight)
 
 
 def test_rows_beyond_the_cap_are_left_out_at_random_not_at_the_end() -> None:
@@ -340,7 +340,7 @@ def test_every_source_gives_the_same_grains(tmp_path: Any) -> None:
     forms = [plain, coded, pd.DataFrame(plain.to_pydict()), tmp_path / "t.csv", tmp_path / "t.parquet"]
     unit, first = unit_of(), None
     for form in forms:
-        people = People.of(open_source(form), "who", MOST, unit.row_weight)
+        people = open_source(form).people("who", MOST, unit.row_weight)
         exact = Rows(people.encoded(TINY, IN_MEMORY), Levels.fine(TINY.shape))
         counts = [exact.marginal(view).tolist() for view in VIEWS]
         first = first or counts
@@ -558,7 +558,7 @@ def test_learning_reads_grains_and_charges_for_a_person() -> None:
     for unit in (policy.unit, plain):
         noise = FakeNoise()
         session = Session(Accountant(policy.budget(learn_domain=True)), unit, noise)
-        source = People.of(open_source(many(400)), "who", MOST, policy.unit.row_weight)
+        source = open_source(many(400)).people("who", MOST, policy.unit.row_weight)
         discover(session, source, ["a", "b"], lambda rows, columns: Fraction(1, 2))
         scales.append([call.scale for call in noise.calls])
     each = min(map(len, scales))  # what the second look is at follows from what the first one saw
@@ -570,7 +570,7 @@ def test_learning_reads_grains_and_charges_for_a_person() -> None:
 
 
 def people_of(rows: Sequence[Row], unit: Unit) -> People:
-    return People.of(source_of(rows), "who", MOST, unit.row_weight)
+    return source_of(rows).people("who", MOST, unit.row_weight)
 
 
 def exact_people(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
@@ -628,7 +628,7 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     who, own = np.repeat(np.arange(4000), rows_of_each), rng.integers(0, 9, 4000)
     table = pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
     policy = Policy.of(privacy_id="who", people=True)
-    source = People.of(open_source(table), "who", policy.contributions, policy.unit.row_weight)
+    source = open_source(table).people("who", policy.contributions, policy.unit.row_weight)
     for offset, most, constant in ((0, 12, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
@@ -662,6 +662,6 @@ def test_how_many_rows_people_have_slopes_within_a_class_and_adds_up() -> None:
 
 def test_of_a_few_people_nothing_is_said_to_be_constant() -> None:
     policy = Policy.of(privacy_id="who", people=True)
-    source = People.of(open_source(many(60)), "who", policy.contributions, policy.unit.row_weight)
+    source = open_source(many(60)).people("who", policy.contributions, policy.unit.row_weight)
     session = Session(Accountant(policy.budget()), policy.unit, FakeNoise())
     assert constant_columns(session, source, ["a", "b"]) == []

@@ -79,7 +79,7 @@ KEYS: dict[str, Callable[[Any], Any]] = {
 KNOWN = {"red", "v1", "v", 1.0, None, ""}
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=st.lists(rows_of, max_size=4))
 def test_a_row_shares_its_weight_among_the_values_that_are_not_known(rows: list[Any]) -> None:
     """Against a sum over rows, one by one, with keys written out by hand; batches change nothing."""
@@ -136,7 +136,7 @@ def check_pair(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None:
     assert found[1].rare == {0.0, "N"} and found[0].rare == {"blue"} and not found[3].rare
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(pair=neighbours(st.tuples(*(st.sampled_from(CELLS[name]) for name in READ)), (1, 5)))
 def test_one_person_changes_the_second_look_by_its_sensitivity_at_most(pair: Any) -> None:
     """Brute force over neighbours of all units: texts, numbers and moments that are hard to tell apart."""
@@ -274,15 +274,17 @@ def test_an_identifier_takes_little_of_what_rare_values_need() -> None:
 
 
 def test_real_noise_finds_them_too() -> None:
-    """Twelve values of 1.8 times what is said that they need: one is missed once in 10,000 runs at most."""
+    """Twelve values of 2.2 times what is said that they need: 8 standard deviations above the threshold of
+    the second look, so that none is missed, and 2 below that of the first, which does not find all.
+    """
     policy = Policy.of()
     least, _ = value_thresholds(policy.budget(learn_domain=True), policy.unit, Fraction(1, 4), 12)
     session = Session(
         Accountant(policy.budget(learn_domain=True)), policy.unit, OpenDPNoise(Composition.ZCDP)
     )
-    table = open_source(common_and_rare(20_000, round(1.8 * least), False))
+    table = open_source(common_and_rare(20_000, round(2.2 * least), False))
     columns = discover(session, table, None, lambda rows, columns: Fraction(1, 4))
-    assert all("rare" in column.texts for column in columns)
+    assert all("rare" in column.texts for column in columns) and any(column.rare for column in columns)
 
 
 def test_what_most_rows_do_not_hold_claims_least() -> None:
@@ -355,7 +357,7 @@ def check_listed(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None
     assert found[0].listed is not None and found[0].listed.name == "months"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(pair=neighbours(listed_row, (1, 9)))
 def test_values_of_a_list_cost_nothing_more(pair: Any) -> None:
     check_listed(*pair)

@@ -56,7 +56,7 @@ UNIT = Unit(contributions=MOST, by_id=True, grains=grains_of(MOST))
 def people_of(rows: Sequence[Row], unit: Unit = UNIT, most: int = MOST) -> People:
     ids, a, b = zip(*rows, strict=True)
     table = pa.table({"who": pa.array(ids, pa.string()), "a": a, "b": b})
-    return People.of(open_source(table), "who", most, unit.row_weight, order=RowOrder("b"))
+    return open_source(table).people("who", most, unit.row_weight, order=RowOrder("b"))
 
 
 def counted(rows: Sequence[Row], unit: Unit = UNIT) -> list[np.ndarray]:

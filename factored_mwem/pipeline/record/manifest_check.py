@@ -68,7 +68,7 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
             problems += [*_against(entry, record, cost, digest), *_unlike_request(entry, record)]
             notes += [] if any(entry.files) else [NO_FILE]
             notes += [] if _same_words(entry) else [NO_WORDS]
-    except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
+    except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError, InputError):
         problems.append("the row of its release is not as this program writes it")
     return facts, [f"{path}: {problem}" for problem in problems], [f"{path}: {note}" for note in notes]
 

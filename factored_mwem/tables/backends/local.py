@@ -54,8 +54,9 @@ class Local(OpenedSource):
         order: RowOrder | None = None,
     ) -> People:
         from factored_mwem.tables.backends.people import People
+        from factored_mwem.tables.inputs.people import rows_of_people
 
-        return People.of(self, privacy_id, most, weight, missing, order)
+        return People(*rows_of_people(self.table, privacy_id, most, missing, order), weight)
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         from factored_mwem.tables.codes.profile import profile

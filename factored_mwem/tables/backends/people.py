@@ -7,7 +7,6 @@ whatever counts plain rows counts these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +17,14 @@ from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
-from factored_mwem.tables.backends.source import PeopleSource, Source, Spill
+from factored_mwem.tables.backends.source import PeopleSource, Spill
 from factored_mwem.tables.codes.agreement import Groupings, agreement_of
 from factored_mwem.tables.codes.broken import Hypothesis, count_broken
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.parsing import is_text, plain, read_units
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
-from factored_mwem.tables.inputs.people import RowOrder, RowsOfPeople, rows_of_people
+from factored_mwem.tables.inputs.people import RowsOfPeople
 from factored_mwem.tables.inputs.table import Private, Table
 
 
@@ -45,20 +44,6 @@ class People(PeopleSource):
         self._person, self._rows, self._previous = used.person, used.rows, used.previous
         most, self._whole = int(self._rows.max(initial=0)), weight(1)
         self._weights = np.array([0, *map(weight, range(1, most + 1))], dtype=np.int64)
-
-    @classmethod
-    def of(
-        cls,
-        source: Source,
-        privacy_id: str,
-        most: int,
-        weight: Callable[[int], int],
-        missing: Sequence[str] = (),
-        order: RowOrder | None = None,
-    ) -> Self:
-        """See OpenedSource.people."""
-        table = source.read_here("rows of people are counted here where this program reads them")
-        return cls(*rows_of_people(table, privacy_id, most, missing, order), weight)
 
     def people_by_rows(self, most: int) -> np.ndarray:
         _, first = np.unique(self._person, return_index=True)

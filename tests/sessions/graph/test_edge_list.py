@@ -81,7 +81,7 @@ def test_what_names_no_pair_is_left_out() -> None:
     assert kept == {b" 3 , 0 ", b"3,0", b"0,3", b'"0","2"'}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(LINE, max_size=6), LINE, st.integers(0, 6))
 def test_any_bytes_in_a_line_move_one_pair(lines: list[bytes], one: bytes, at: int) -> None:
     """The header line says that a line ends with a line feed: bytes with one in them are several lines."""

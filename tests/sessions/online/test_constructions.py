@@ -242,7 +242,7 @@ shares = st.lists(st.floats(0.01, 1), min_size=6, max_size=6)
 weights = st.lists(st.floats(0, 1), min_size=6, max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(start=shares, table=shares, query=weights, alpha=st.floats(0.01, 2), up=st.booleans())
 def test_lemma_8(start: list[float], table: list[float], query: list[float], alpha: float, up: bool) -> None:
     """Psi_t - Psi_{t+1} >= eta (r(D^t) - r(D)) - eta^2, of any hypothesis, table, query and direction."""
@@ -257,7 +257,7 @@ def test_lemma_8(start: list[float], table: list[float], query: list[float], alp
     assert (fresh.shares > 0).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(start=shares, query=weights, alpha=st.floats(0.01, 2))
 def test_1_minus_q_down_is_q_up(start: list[float], query: list[float], alpha: float) -> None:
     """exp(-eta (1 - Q)) is exp(eta Q) in proportion; and asking 1 - q with n - v is asking q with v."""
