@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import code_of, holds, intervals, placed, spelt
 from factored_mwem.domain.functions import EQUAL, FUNCTIONS, applied, has_values, points_of
-from factored_mwem.domain.rules import Computed, Derivation, Exclusion, Implication, Order, Rule, Sum
+from factored_mwem.domain.rules import (
+    Computed,
+    Derivation,
+    Deriving,
+    Exclusion,
+    Implication,
+    Lookup,
+    Order,
+    Rule,
+    Sum,
+)
 from factored_mwem.errors import InputError
 
-Derived = dict[str, Derivation | Sum | Computed]
+MAX_COMBINATIONS = 2**20
+"""Of the codes of several columns from which another follows."""
+Derived = dict[str, Deriving]
 """By column, sources before what is derived from them."""
 Ties = dict[str, list[Computed]]
 """By column its functions, of which none is a column of another tie."""
@@ -27,7 +39,7 @@ def derived_of(rules: Sequence[Rule]) -> Derived:
     """What the rules derive, in an order in which it can be computed. Raises InputError if there is none."""
     pending: Derived = {}
     for i, rule in enumerate(rules):
-        if not isinstance(rule, Derivation | Sum | Computed) or is_tie(rule):
+        if not isinstance(rule, Deriving) or is_tie(rule):
             continue
         name = rule.columns[0]
         if name in pending:
@@ -136,6 +148,50 @@ def values_of(rule: Derivation, source: Attribute, target: Attribute) -> list[Sc
         missing = None if code == source.null_code else _least(source, code)
         raise ValueError(f"the map of {rule.derive!r} has no entry for {missing!r} of {source.name!r}")
     return values
+
+
+class Combinations(NamedTuple):
+    """Of a column that follows from several: int64[cells of their codes], its place among `values`."""
+
+    places: np.ndarray
+    values: list[Scalar | None]
+
+
+def single_valued(attribute: Attribute) -> bool:
+    """Whether each code is one value."""
+    if attribute.categorical or not len(attribute.bin_codes):
+        return True
+    return attribute.type == "integer" and bool((np.diff(attribute.cuts) == 1).all())
+
+
+def combinations_of(rule: Lookup, target: Attribute, sources: Sequence[Attribute]) -> Combinations:
+    """What each combination of codes gives. Raises ValueError if a source has bins, if the columns do not
+    have the values that are listed, or if the table is too large.
+    """
+    for source in sources:
+        if not single_valued(source):
+            raise ValueError(f"{source.name!r} has bins, and {rule.derive!r} must follow from single values")
+    shape = tuple(source.size for source in sources)
+    if math.prod(shape) > MAX_COMBINATIONS:
+        raise ValueError(f"{rule.derive!r} follows from more than {MAX_COMBINATIONS:,} combinations")
+    values: dict[tuple[type, Scalar | None], int] = {}
+    places = np.full(shape, -1, dtype=np.int64)
+    codes_of: list[dict[tuple[type, Scalar | None], int]] = [{} for _ in sources]
+    for given, value in rule.map:
+        if len(given) != len(sources):
+            raise ValueError(f"the map of {rule.derive!r} has an entry for {len(given)} columns")
+        for own, source, each in zip(codes_of, sources, given, strict=True):
+            if (type(each), each) not in own:
+                own[type(each), each] = code_of(source, each)
+        at = tuple(own[type(each), each] for own, each in zip(codes_of, given, strict=True))
+        places[at] = values.setdefault((type(value), value), len(values))
+    if (places < 0).any():
+        rest = (type(rule.otherwise), rule.otherwise)
+        places[places < 0] = values.setdefault(rest, len(values))
+    listed = [value for _, value in values]
+    for value in listed:
+        code_of(target, value)
+    return Combinations(places.ravel(), listed)
 
 
 def _least(attribute: Attribute, code: int) -> Any:

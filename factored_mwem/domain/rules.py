@@ -124,6 +124,25 @@ class Derivation(_Rule):
         return list(self.map)
 
 
+class Lookup(_Rule):
+    """A column that follows from several: `map` lists its value for combinations of theirs; what all others
+    give is `otherwise`.
+    """
+
+    derive: str
+    from_: Annotated[tuple[str, ...], Field(alias="from", min_length=2, max_length=4)]
+    map: Annotated[tuple[tuple[tuple[Scalar | None, ...], Scalar | None], ...], Field(min_length=1)]
+    otherwise: Scalar | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.derive, *self.from_)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.from_
+
+
 class Sum(_Rule):
     """A column that is the sum of others. A null part makes it null, or, if it is never null, counts 0."""
 
@@ -165,17 +184,21 @@ class Computed(_Rule):
         return (self.of,)
 
 
-def in_words(rule: Derivation | Sum | Computed) -> str:
+Deriving = Derivation | Lookup | Sum | Computed
+"""The rules that say what a column is."""
+
+
+def in_words(rule: Deriving) -> str:
     """What a rule says of the column that it computes."""
     first, *others = map(repr, rule.columns)
     if isinstance(rule, Sum):
         return f"{first} is {' + '.join(others)}"
-    if isinstance(rule, Derivation):
-        return f"{first} follows from {others[0]}"
+    if isinstance(rule, Derivation | Lookup):
+        return f"{first} follows from {' and '.join(others)}"
     return f"{first} is {'' if rule.as_ == EQUAL else f'{rule.as_} of '}{others[0]}"
 
 
-Rule = Implication | Exclusion | Derivation | Order | Sum | Computed
+Rule = Implication | Exclusion | Order | Deriving
 _KINDS: dict[str, type[Rule]] = {
     "if": Implication, "never": Exclusion, "derive": Derivation, "order": Order, "sum": Sum,
     "compute": Computed,
@@ -201,7 +224,8 @@ def _parsed(position: int, data: Any) -> Rule:
         what = ", ".join(f'"{kind}"' for kind in _KINDS)
         raise InputError(f"rule {position + 1} must be an object with one of {what}")
     try:
-        return _KINDS[kinds[0]].model_validate(dict(data))
+        several = kinds[0] == "derive" and isinstance(data.get("from"), list | tuple)
+        return (Lookup if several else _KINDS[kinds[0]]).model_validate(dict(data))
     except ValidationError as error:
         raise InputError(f"rule {position + 1}: {complaint(error)}") from None
 
@@ -213,7 +237,7 @@ def written(rule: Rule) -> dict[str, Any]:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the list of rules."""
-    kinds = [kind.model_json_schema(by_alias=True) for kind in _KINDS.values()]
+    kinds = [kind.model_json_schema(by_alias=True) for kind in (*_KINDS.values(), Lookup)]
     return {"type": "array", "items": {"anyOf": kinds}}
 
 

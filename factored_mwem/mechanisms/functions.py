@@ -19,7 +19,7 @@ from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import EQUAL, applied, points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Computed, Derivation, Rule, Sum
+from factored_mwem.domain.rules import Computed, Deriving, Rule, Sum
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import SeenValues, hypotheses_of, values_of
@@ -57,7 +57,7 @@ MIN_CELLS = 2**17
 class Relation:
     """A rule that was found, the noisy number of rows that `broken` it, and its standard deviation."""
 
-    rule: Derivation | Sum | Computed
+    rule: Deriving
     broken: int
     stddev: float
 
