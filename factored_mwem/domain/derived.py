@@ -15,6 +15,7 @@ from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import code_of, holds, intervals, placed, spelt
 from factored_mwem.domain.functions import EQUAL, FUNCTIONS, applied, has_values, points_of
 from factored_mwem.domain.rules import (
+    Arithmetic,
     Computed,
     Derivation,
     Deriving,
@@ -111,25 +112,43 @@ def check_computed(rule: Computed, attribute: Attribute, source: Attribute) -> N
         raise ValueError(f"{attribute.name!r} has no value that is {rule.as_} of {source.name!r}")
 
 
-def check_sum(rule: Sum, attribute: Attribute, parts: Sequence[Attribute]) -> None:
-    """Raises ValueError if a column cannot hold the sum of others."""
+def check_total(rule: Arithmetic, attribute: Attribute, parts: Sequence[Attribute]) -> None:
+    """Raises ValueError if a column cannot hold the sum or product of others."""
     for a in (attribute, *parts):
         if a.type not in ("integer", "number") or a.sentinels:
-            raise ValueError(f"{a.name!r} must hold numbers alone to be in a sum")
+            raise ValueError(f"{a.name!r} must hold numbers alone to be in a sum or product")
     decimals = [math.inf if p.decimals is None else p.decimals for p in parts if p.type == "number"]
-    if attribute.decimals is not None and max(decimals, default=0) > attribute.decimals:
+    if rule.plain and attribute.decimals is not None and max(decimals, default=0) > attribute.decimals:
         raise ValueError(f"{attribute.name!r} has fewer decimals than a column in its sum")
-    if attribute.type == "integer" and any(part.type != "integer" for part in parts):
+    if rule.plain and attribute.type == "integer" and any(part.type != "integer" for part in parts):
         raise ValueError(f"{attribute.name!r} is an integer, but a column in its sum is not")
-    ends = [[f(bound[placed(a)]) for f, bound in zip((min, max), intervals(a), strict=True)] for a in parts]
-    least, most = (float(sum(float(end[i]) for end in ends)) for i in (0, 1))
+    least, most = ends_of(rule, parts)
     low, high = (bound[placed(attribute)] for bound in intervals(attribute))
     slack = 1e-9 * max(abs(least), abs(most), 1.0)
+    if not rule.plain:  # rounded to what the column holds
+        slack += 1.0 if attribute.type == "integer" else 10.0 ** -(attribute.decimals or 0)
     if attribute.categorical or least < float(low.min()) - slack or most > float(high.max()) + slack:
+        what = "sum" if isinstance(rule, Sum) else "product"
         raise ValueError(
-            f"the sum lies between {least:g} and {most:g}, beyond the values of {attribute.name!r}: "
+            f"the {what} lies between {least:g} and {most:g}, beyond the values of {attribute.name!r}: "
             "widen it, which costs nothing"
         )
+
+
+def ends_of(rule: Arithmetic, parts: Sequence[Attribute]) -> tuple[float, float]:
+    """The least and greatest value that a sum or product of columns can have: of a corner of their values."""
+    corners: list[np.ndarray] = []
+    for a in parts:
+        bounds = [f(bound[placed(a)]) for f, bound in zip((min, max), intervals(a), strict=True)]
+        corners.append(np.array(bounds, dtype=np.float64))
+    if isinstance(rule, Sum):
+        times = rule.times or (1.0,) * len(parts)
+        both = np.array([np.sort(each * own) for each, own in zip(times, corners, strict=True)])
+        least, most = both.sum(axis=0) + rule.plus
+    else:
+        grid = rule.total(np.meshgrid(*corners))
+        least, most = grid.min(), grid.max()
+    return float(least), float(most)
 
 
 def values_of(rule: Derivation, source: Attribute, target: Attribute) -> list[Scalar | None]:

@@ -208,8 +208,8 @@ class Domain:
                 if isinstance(rule, Derivation):
                     derived.value_codes(rule, self[rule.derive])
                     self.values_of(rule)
-                elif isinstance(rule, of_rules.Sum):
-                    derived.check_sum(rule, self[rule.sum], [self[name] for name in rule.of])
+                elif isinstance(rule, of_rules.Arithmetic):
+                    derived.check_total(rule, self[rule.columns[0]], [self[name] for name in rule.of])
                 elif isinstance(rule, Computed):
                     derived.check_computed(rule, self[rule.compute], self[rule.of])
             except ValueError as error:

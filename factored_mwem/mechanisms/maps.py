@@ -18,7 +18,7 @@ from factored_mwem.domain.derived import single_valued
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Derivation, Lookup, Sum
+from factored_mwem.domain.rules import Arithmetic, Derivation, Lookup
 from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, compatible, sifted, wanted
 from factored_mwem.privacy.functions import Dependency, PrivateUndetermined
 from factored_mwem.privacy.session import Measurement, Session
@@ -113,7 +113,7 @@ def exact(attribute: Attribute) -> bool:
 def _follows(domain: Domain) -> list[int]:
     """The attributes that may follow from others: no rule computes with them."""
     held = {rule.compute for rules in domain.ties.values() for rule in rules} | set(domain.ties)
-    held |= {name for rule in domain.rules if isinstance(rule, Sum) for name in rule.of}
+    held |= {name for rule in domain.rules if isinstance(rule, Arithmetic) for name in rule.of}
     return [b for b, name in enumerate(domain.modelled.names) if name not in held]
 
 
@@ -145,7 +145,7 @@ def _doubles(
     targets = [
         b for b in _follows(domain) if b not in gone | used and _narrow(modelled.attributes[b], counts[b])
     ]
-    listed = []
+    listed: list[tuple[float, Dependency]] = []
     for b in targets:
         for pair in itertools.combinations([a for a in able if a != b], 2):
             both = entropies[pair[0]] + entropies[pair[1]]

@@ -90,7 +90,9 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     """
     frame = pd.read_csv(BUNDLED / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)
     both = (frame["sex"] == "Male").astype(int) + 2 * (frame["income"] == ">50K")
+    months = frame["age"].astype(int) * 12
     frame = frame.assign(schooling=frame["education-num"], decade=frame["age"].str[:1], class_of_two=both % 3)
+    frame = frame.assign(months=months, area=months * frame["education-num"].astype(int))
     frame = frame.astype(str)[list(columns)]
     if by_id:
         people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
@@ -249,6 +251,15 @@ def related(
     return configuration("tree", Person(relation, k), source, learnt=True, columns=columns, **more)
 
 
+ARITHMETIC = ("age", "education-num", "months", "area")
+"""A number in two units, and a product."""
+
+
+def calculated(relation: str, k: int, source: str) -> Configuration:
+    """The same of what follows by arithmetic."""
+    return related(relation, k, source, ARITHMETIC, "arithmetic")
+
+
 def of_two(relation: str, k: int, source: str) -> Configuration:
     """The same of a column that follows from two."""
     return related(relation, k, source, OF_TWO, "functions of two")
@@ -276,5 +287,6 @@ def matrix() -> list[Configuration]:
     for engine, relation, delta in itertools.product(("tree", "mwem"), RELATIONS, DELTAS):
         every.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
-    every += [look(*way, "csv") for look in (related, of_two) for way in (("add-remove", 1), ("replace", 3))]
+    looks, ways = (related, calculated, of_two), (("add-remove", 1), ("replace", 3))
+    every += [look(*way, "csv") for look in looks for way in ways]
     return [*every, *peopled(), *crowded()]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, crowded, of_people, of_two, related
+from audit.matrix import Configuration, calculated, crowded, of_people, of_two, related
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
@@ -457,6 +457,8 @@ PLANTS = (
           verify=Verify(ARROW, 10, "not what came back")),
     Plant("rows that break a function counted with all like them", broken, "_breaks", with_all_like_them,
           verify=Verify(related("add-remove", 1, "csv"))),
+    Plant("rows that break arithmetic counted with all like them", broken, "_breaks", with_all_like_them,
+          verify=Verify(calculated("add-remove", 1, "csv"))),
     Plant("all rows of two codes that leave a third open", functions, "undetermined", of_open_combinations,
           verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),

@@ -124,6 +124,46 @@ def test_few_dirty_rows_come_out_as_the_rule_says() -> None:
     assert {rule.broken for rule in release.manifest.found_rules} <= {8, 9, ROWS // 2000}
 
 
+def arithmetic(dirt: int = 0) -> pd.DataFrame:
+    """Products, differences, and the same in two units, in all rows but `dirt` of them."""
+    rng = np.random.default_rng(0)
+    price, quantity = rng.choice([1.5, 2.25, 4.99, 7, 12.49], ROWS), rng.integers(1, 9, ROWS)
+    late, gained = rng.integers(-20, 60, ROWS), rng.integers(-5, 6, ROWS)
+    celsius, minutes = rng.integers(-100, 350, ROWS) / 10, rng.integers(20, 400, ROWS)
+    made = pd.DataFrame(
+        {"price": price, "quantity": quantity, "cost": (price * quantity).round(2), "late": late}
+        | {"gained": gained, "later": late - gained, "celsius": celsius, "minutes": minutes}
+        | {"fahrenheit": (celsius * 1.8 + 32).round(1), "hours": (minutes / 60).round(1)}
+    )
+    for name in ("cost", "later", "fahrenheit", "hours"):
+        made.loc[made.index[:dirt], name] = np.roll(made[name], 1001)[:dirt]
+    return made
+
+
+BY_ARITHMETIC = {
+    "'cost' is 'price' x 'quantity'": lambda r: r["cost"] - r["price"] * r["quantity"],
+    "'late' is 'gained' + 'later'": lambda r: r["late"] - r["gained"] - r["later"],
+    "'fahrenheit' is 1.8 x 'celsius' + 32": lambda r: r["fahrenheit"] - (1.8 * r["celsius"] + 32).round(1),
+    "'hours' is 0.016666667 x 'minutes'": lambda r: r["hours"] - (r["minutes"] / 60).round(1),
+}
+
+
+@pytest.mark.parametrize("dirt", [0, ROWS // 2000])
+def test_arithmetic_is_found_and_kept_in_all_rows(dirt: int) -> None:
+    real, release = arithmetic(dirt), released(arithmetic(dirt), FakeNoise(), epsilon=9.0)
+    assert words(release) == {*BY_ARITHMETIC}
+    rows = release.to_pandas()
+    for name, apart in BY_ARITHMETIC.items():
+        assert apart(rows).abs().max() < 0.005 + 1e-9, name
+    for name in ("cost", "late", "fahrenheit", "hours"):
+        assert rows[name].dtype == real[name].dtype
+        assert rows[name].mean() == pytest.approx(real[name].mean(), rel=0.06), name
+
+
+def test_arithmetic_that_many_rows_break_is_not_found() -> None:
+    assert not words(released(arithmetic(ROWS // 20), FakeNoise(), epsilon=9.0))
+
+
 def places(dirt: int = 0, noise: float = 0.0) -> pd.DataFrame:
     """Distances of pairs of places, many of them seldom; `dirt`: rows whose distance is another's; `noise`:
     the share of the rows whose distance nothing says.

@@ -37,6 +37,8 @@ HYPOTHESES = [
     Hypothesis("equal", "y", ("x",)),
     Hypothesis("sum", "x", ("x", "y")),
     Hypothesis("tens", "y", ("x",)),
+    Hypothesis("linear", "y", ("x",), 60.0, 1.0),
+    Hypothesis("product", "y", ("x", "x")),
 ]
 OTHERS: list[Row] = [CELLS[0], CELLS[1], CELLS[2]]
 CODED = Domain.from_dict({"a": 2, "b": 3, "c": 2})

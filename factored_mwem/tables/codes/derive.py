@@ -13,7 +13,7 @@ import pyarrow as pa
 from factored_mwem.domain.conditions import code_of, intervals
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import EQUAL
-from factored_mwem.domain.rules import Chain, Computed, Derivation, Lookup, Order, Sum
+from factored_mwem.domain.rules import Arithmetic, Chain, Computed, Derivation, Lookup, Order
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import as_string, column_of, decode, from_units, typed
@@ -97,14 +97,16 @@ def _values(domain: Domain, rule: Derivation | Lookup, field: pa.Field, rng: np.
     return made if places is None else made.take(pa.array(places))
 
 
-def _total(domain: Domain, rule: Sum, made: Mapping[str, pa.Array], field: pa.Field) -> pa.Array:
-    """The sum of what the rows hold in the parts."""
-    attribute = domain[rule.sum]
+def _total(domain: Domain, rule: Arithmetic, made: Mapping[str, pa.Array], field: pa.Field) -> pa.Array:
+    """The sum or product of what the rows hold in the parts."""
+    attribute = domain[rule.columns[0]]
     parts = [read_units(domain[name], plain(made[name])) for name in rule.of]
     null = reduce(np.logical_or, (np.ma.getmaskarray(part) for part in parts))
-    kind = np.int64 if attribute.type == "integer" else np.float64
-    total = reduce(np.add, (part.filled(0).astype(kind) for part in parts))
-    if attribute.decimals is not None:
+    kind = np.int64 if attribute.type == "integer" and rule.plain else np.float64
+    total = rule.total([part.filled(0).astype(kind) for part in parts])
+    if attribute.type == "integer":
+        total = np.rint(total).astype(np.int64)
+    elif attribute.decimals is not None:
         total = np.round(total, attribute.decimals)
     values = from_units(attribute, total, null if attribute.nullable else None)
     return typed(attribute, values, field.type, safe=False)
