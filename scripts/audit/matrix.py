@@ -92,7 +92,9 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     both = (frame["sex"] == "Male").astype(int) + 2 * (frame["income"] == ">50K")
     months = frame["age"].astype(int) * 12
     frame = frame.assign(schooling=frame["education-num"], decade=frame["age"].str[:1], class_of_two=both % 3)
-    frame = frame.assign(months=months, area=months * frame["education-num"].astype(int))
+    frame = frame.assign(
+        score=frame["education-num"] + ".0", months=months, area=months * frame["education-num"].astype(int)
+    )
     frame = frame.astype(str)[list(columns)]
     if by_id:
         people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
@@ -225,6 +227,14 @@ def peopled() -> list[Configuration]:
     ]
 
 
+def spelt() -> Configuration:
+    """Learnt, of whole numbers that are written with zeros behind a point."""
+    choices = {"epsilon": 60.0}
+    return Configuration(
+        "numbers with zeros, learnt", "csv", learnt=True, columns=("score", "sex"), choices=choices
+    )
+
+
 def crowded() -> list[Configuration]:
     """A column of as many categories as a narrow dictionary holds."""
     columns, choices = ("relationship", "sex", "income"), {"epsilon": 60.0}
@@ -289,4 +299,4 @@ def matrix() -> list[Configuration]:
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
     looks, ways = (related, calculated, of_two), (("add-remove", 1), ("replace", 3))
     every += [look(*way, "csv") for look in looks for way in ways]
-    return [*every, *peopled(), *crowded()]
+    return [*every, *peopled(), *crowded(), spelt()]

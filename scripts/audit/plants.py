@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, calculated, crowded, of_people, of_two, related
+from audit.matrix import Configuration, calculated, crowded, of_people, of_two, related, spelt
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
@@ -124,6 +124,11 @@ def raw_keys(_: Any) -> Any:
     return lambda _, counts, *, scale, threshold, listed=(): (
         dict(thresholded(scale, threshold)(counts)) if counts else {}
     )
+
+
+def heard_twice(honest: Any) -> Any:
+    """Among the numbers with zeros, and among all whole numbers, too."""
+    return lambda self: np.concatenate([self.votes(), honest(self)[len(self.votes()) :]])
 
 
 def with_all_like_them(honest: Any) -> Any:
@@ -455,6 +460,8 @@ PLANTS = (
           verify=Verify(SWEPT, seen="depend")),
     Plant("exact counts after the noise", OpenDPNoise, "add", exact_afterwards,
           verify=Verify(ARROW, 10, "not what came back")),
+    Plant("a number with zeros that votes twice", ColumnProfile, "spelt_votes", heard_twice,
+          verify=Verify(spelt())),
     Plant("rows that break a function counted with all like them", broken, "_breaks", with_all_like_them,
           verify=Verify(related("add-remove", 1, "csv"))),
     Plant("rows that break arithmetic counted with all like them", broken, "_breaks", with_all_like_them,

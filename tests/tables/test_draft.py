@@ -240,6 +240,15 @@ def test_what_all_rows_say_of_two_columns_is_proposed_as_rules() -> None:
     ]
 
 
+@pytest.mark.parametrize("zeros", ["", ".0", ".00"])
+def test_zeros_behind_a_point_are_seen(tmp_path: Any, zeros: str) -> None:
+    rows = [f"{i % 70}{zeros},{'N' if i % 9 == 0 else i % 70}{zeros * bool(i % 9)}" for i in range(900)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+    drafted = draft(tmp_path / "t.csv")
+    assert drafted["x"].type == drafted["y"].type == ("number" if zeros else "integer")
+    assert drafted["x"].zeros is None and drafted["y"].zeros == (len(zeros) - 1 if zeros else None)
+
+
 # --- what a person must decide
 
 
