@@ -17,7 +17,7 @@ from factored_mwem.domain.functions import EQUAL, FUNCTIONS, Function, applied
 from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.privacy.found_column import FoundColumn
-from factored_mwem.tables.codes.broken import LINEAR, PRODUCT, SUM, Hypothesis
+from factored_mwem.tables.codes.broken import LINEAR, LINEAR_MAPS, PRODUCT, SUM, Hypothesis
 from factored_mwem.tables.codes.kinds import RESOLUTIONS
 
 CLEAR = 6.0
@@ -28,14 +28,6 @@ MOST_SUMMED = 40
 """Columns of numbers among which arithmetic is looked for: of more, the first."""
 MOST_SUMS = 12
 """Sums, and as many products, and columns in another unit."""
-_UNITS = (10, 100, 1000, 10**6, 60, 3600, 24, 1440, 7, 12, 2.54, 0.3048, 1.609, 1.609344, 0.4536, 0.45359237)
-LINEAR_MAPS = (
-    (1.8, 32.0),
-    *((float(u), 0.0) for u in _UNITS),
-    *((1 / u, 0.0) for u in _UNITS),
-    (5 / 9, -160 / 9),
-)
-"""(times, plus): what people write in two units is looked for by these. Public."""
 APART = 4.0
 """By what the noisy mean of a product may differ from the product of means, and its greatest from theirs."""
 SAME = 0.04

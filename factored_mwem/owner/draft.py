@@ -78,7 +78,7 @@ def draft(
         attributes = [
             _attribute(a.name, drafted[a.name], None) if a.name in drafted else a for a in attributes
         ]
-    rules = relations(table, attributes, profiles)
+    attributes, rules = relations(table, attributes, profiles)
     seen = {name: _seen(column) for name, column in profiles.items()}
     questions = questions_of(attributes, seen, text=table.text)
     notation = None if dialect == PLAIN else dialect

@@ -24,6 +24,14 @@ from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.table import Table
 
 SUM, LINEAR, PRODUCT = "sum", "linear", "product"
+_UNITS = (10, 100, 1000, 10**6, 60, 3600, 24, 1440, 7, 12, 2.54, 0.3048, 1.609, 1.609344, 0.4536, 0.45359237)
+LINEAR_MAPS = (
+    (1.8, 32.0),
+    *((float(u), 0.0) for u in _UNITS),
+    *((1 / u, 0.0) for u in _UNITS),
+    (5 / 9, -160 / 9),
+)
+"""(times, plus): what people write in two units is looked for by these. Public."""
 HALF = 0.5 + 2**-20
 """How far a rounded number may be from what it was rounded from, of its last digit."""
 ABSENT = ("null", "marker")
