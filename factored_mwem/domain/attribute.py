@@ -70,9 +70,10 @@ class Attribute(BaseModel):
     `constraints.minimum` and `constraints.maximum`, cut into `bins` of equal width or at `edges`; beside them
     `special_values` have codes of their own, wherever they lie. A text among those, such as "N", makes the
     column come back as text. Whatever is unlisted or unreadable counts as `other`; `decimals` and
-    `resolution` say how finely numbers and timestamps are written, `multiple_of` how integers are rounded; in
-    `time_zone` timestamps of a column of text come back. A bin that holds some of `bin_values` stands for
-    those alone, as often as `bin_weights` say.
+    `resolution` say how finely numbers and timestamps are written, `multiple_of` how integers are rounded;
+    numbers that come back as text have `zeros` digits or more behind the point; in `time_zone` timestamps of
+    a column of text come back. A bin that holds some of `bin_values` stands for those alone, as often as
+    `bin_weights` say.
 
     >>> from factored_mwem import Attribute
     >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size
@@ -102,6 +103,7 @@ class Attribute(BaseModel):
     bin_values: tuple[Scalar, ...] | None = Field(default=None, alias="binValues")
     bin_weights: tuple[int, ...] | None = Field(default=None, alias="binWeights")
     decimals: int | None = Field(default=None, ge=0, le=15)
+    zeros: int | None = Field(default=None, ge=1, le=15)
     resolution: Literal["day", "hour", "minute", "second"] | None = None
     multiple_of: int | None = Field(default=None, ge=1, le=2**53, alias="multipleOf")
     time_zone: str | None = Field(default=None, alias="timeZone", pattern=f"^(?:{ZONE})$")
@@ -140,6 +142,8 @@ class Attribute(BaseModel):
         self._check_texts()
         if self.decimals is not None and self.type != "number":
             raise ValueError(f"is of type {self.type}; decimals are for numbers")
+        if self.zeros is not None and self.type != "number":
+            raise ValueError(f"is of type {self.type}; zeros behind a point are for numbers")
         if self.resolution is not None and self.type != "datetime":
             raise ValueError(f"is of type {self.type}; a resolution is for timestamps")
         if self.multiple_of is not None and (self.type != "integer" or self.categorical):

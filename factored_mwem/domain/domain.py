@@ -21,7 +21,7 @@ from factored_mwem.domain import rules as of_rules
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import code_of
 from factored_mwem.domain.dialect import Dialect
-from factored_mwem.domain.rules import Chain, Computed, Derivation, Rule
+from factored_mwem.domain.rules import Chain, Computed, Derivation, Lookup, Rule
 from factored_mwem.domain.zeros import Zeros, zeros_of
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, read_text
@@ -192,6 +192,15 @@ class Domain:
         """The derived column's value for each code of its source; raises ValueError if the map has none."""
         return derived.values_of(rule, self[rule.from_], self[rule.derive])
 
+    @cached_property
+    def combinations(self) -> dict[str, derived.Combinations]:
+        """What columns that follow from several others hold, by combination of codes. Raises ValueError."""
+        return {
+            name: derived.combinations_of(rule, self[name], [self[of] for of in rule.from_])
+            for name, rule in self.derived.items()
+            if isinstance(rule, Lookup)
+        }
+
     def _check_rules(self) -> None:
         """Raises InputError for a rule that makes no sense of these attributes."""
         for i, rule in enumerate(self.rules):
@@ -199,14 +208,14 @@ class Domain:
                 if isinstance(rule, Derivation):
                     derived.value_codes(rule, self[rule.derive])
                     self.values_of(rule)
-                elif isinstance(rule, of_rules.Sum):
-                    derived.check_sum(rule, self[rule.sum], [self[name] for name in rule.of])
+                elif isinstance(rule, of_rules.Arithmetic):
+                    derived.check_total(rule, self[rule.columns[0]], [self[name] for name in rule.of])
                 elif isinstance(rule, Computed):
                     derived.check_computed(rule, self[rule.compute], self[rule.of])
             except ValueError as error:
                 raise InputError(f"rule {i + 1}: {error}") from None
         try:
-            _ = self.zeros, self.chains
+            _ = self.zeros, self.chains, self.combinations
         except ValueError as error:
             raise InputError(str(error)) from None
 

@@ -12,10 +12,20 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    model_validator,
+)
 
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import SCHEMA, Condition, cuts_of, with_cuts
@@ -124,11 +134,42 @@ class Derivation(_Rule):
         return list(self.map)
 
 
+class Lookup(_Rule):
+    """A column that follows from several: `map` lists its value for combinations of theirs; what all others
+    give is `otherwise`.
+    """
+
+    derive: str
+    from_: Annotated[tuple[str, ...], Field(alias="from", min_length=2, max_length=4)]
+    map: Annotated[tuple[tuple[tuple[Scalar | None, ...], Scalar | None], ...], Field(min_length=1)]
+    otherwise: Scalar | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.derive, *self.from_)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.from_
+
+
 class Sum(_Rule):
-    """A column that is the sum of others. A null part makes it null, or, if it is never null, counts 0."""
+    """A column that is the sum of others, each `times` a number, `plus` another. A null part makes it null,
+    or, if it is never null, counts 0.
+    """
 
     sum: str
-    of: tuple[str, ...] = Field(min_length=2, max_length=64)
+    of: tuple[str, ...] = Field(min_length=1, max_length=64)
+    times: tuple[FiniteFloat, ...] | None = None
+    plus: FiniteFloat = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.times is None and len(self.of) < 2:
+            raise ValueError("of needs two columns, or one and times")
+        if self.times is not None and len(self.times) != len(self.of):
+            raise ValueError("times needs a number for each column of the sum")
+        return self
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -137,6 +178,48 @@ class Sum(_Rule):
     @property
     def sources(self) -> tuple[str, ...]:
         return self.of
+
+    @property
+    def plain(self) -> bool:
+        """Whether its parts are added as they are, so that nothing is rounded."""
+        return self.times is None and not self.plus
+
+    def total(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Of values of each part."""
+        if self.plain:
+            return reduce(np.add, parts)
+        pairs = zip(self.times or (1.0,) * len(parts), parts, strict=True)
+        return reduce(np.add, [times * part for times, part in pairs]) + self.plus
+
+
+class Product(_Rule):
+    """A column that is the product of others, rounded to its own decimals. A null part makes it null, or, if
+    it is never null, counts 0.
+    """
+
+    product: str
+    of: tuple[str, ...] = Field(min_length=2, max_length=8)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.product, *self.of)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.of
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is rounded."""
+        return False
+
+    def total(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Of values of each part."""
+        return reduce(np.multiply, parts)
+
+
+Arithmetic = Sum | Product
+"""The rules that say what a column of numbers is by arithmetic."""
 
 
 _NAMES: list[Any] = [EQUAL, *FUNCTIONS]
@@ -165,20 +248,28 @@ class Computed(_Rule):
         return (self.of,)
 
 
-def in_words(rule: Derivation | Sum | Computed) -> str:
+Deriving = Derivation | Lookup | Sum | Product | Computed
+"""The rules that say what a column is."""
+
+
+def in_words(rule: Deriving) -> str:
     """What a rule says of the column that it computes."""
     first, *others = map(repr, rule.columns)
+    if isinstance(rule, Product):
+        return f"{first} is {' x '.join(others)}"
     if isinstance(rule, Sum):
-        return f"{first} is {' + '.join(others)}"
-    if isinstance(rule, Derivation):
-        return f"{first} follows from {others[0]}"
+        if rule.times is not None:
+            others = [f"{times:.8g} x {other}" for times, other in zip(rule.times, others, strict=True)]
+        return f"{first} is {' + '.join([*others, *([f'{rule.plus:.8g}'] if rule.plus else [])])}"
+    if isinstance(rule, Derivation | Lookup):
+        return f"{first} follows from {' and '.join(others)}"
     return f"{first} is {'' if rule.as_ == EQUAL else f'{rule.as_} of '}{others[0]}"
 
 
-Rule = Implication | Exclusion | Derivation | Order | Sum | Computed
+Rule = Implication | Exclusion | Order | Deriving
 _KINDS: dict[str, type[Rule]] = {
     "if": Implication, "never": Exclusion, "derive": Derivation, "order": Order, "sum": Sum,
-    "compute": Computed,
+    "product": Product, "compute": Computed,
 }  # fmt: skip
 
 
@@ -201,7 +292,8 @@ def _parsed(position: int, data: Any) -> Rule:
         what = ", ".join(f'"{kind}"' for kind in _KINDS)
         raise InputError(f"rule {position + 1} must be an object with one of {what}")
     try:
-        return _KINDS[kinds[0]].model_validate(dict(data))
+        several = kinds[0] == "derive" and isinstance(data.get("from"), list | tuple)
+        return (Lookup if several else _KINDS[kinds[0]]).model_validate(dict(data))
     except ValidationError as error:
         raise InputError(f"rule {position + 1}: {complaint(error)}") from None
 
@@ -213,7 +305,7 @@ def written(rule: Rule) -> dict[str, Any]:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the list of rules."""
-    kinds = [kind.model_json_schema(by_alias=True) for kind in _KINDS.values()]
+    kinds = [kind.model_json_schema(by_alias=True) for kind in (*_KINDS.values(), Lookup)]
     return {"type": "array", "items": {"anyOf": kinds}}
 
 

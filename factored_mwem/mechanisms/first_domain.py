@@ -113,7 +113,12 @@ class First:
 
 def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:
     """The fields of an attribute that do not depend on its codes."""
-    own = {"decimals": found.decimals, "resolution": found.resolution, "timeZone": found.zone}
+    own = {
+        "decimals": found.decimals,
+        "zeros": found.zeros or None,
+        "resolution": found.resolution,
+        "timeZone": found.zone,
+    }
     facts = {
         "name": found.column.name,
         "type": found.type,

@@ -1,12 +1,13 @@
 """Functions: what one column says of another, found inside the budget, and kept in every row from then on.
 
-Copies, sums, parts of times and of digits are guessed from what is known for free (hypotheses.py); one
+Copies, arithmetic, parts of times and of digits are guessed from what is known for free (hypotheses.py); one
 charged vector says how many rows break each. Those that hardly any row breaks become rules of the learnt
 domain.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.conditions import intervals, placed
+from factored_mwem.domain.derived import ends_of
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import EQUAL, applied, points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Computed, Derivation, Rule, Sum
+from factored_mwem.domain.rules import Arithmetic, Computed, Deriving
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import SeenValues, hypotheses_of, values_of
@@ -30,7 +31,7 @@ from factored_mwem.privacy.rows import Sealed, SealedQuery
 from factored_mwem.privacy.session import Measurement, Session, noise_for
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.broken import SUM, Hypothesis
+from factored_mwem.tables.codes.broken import Hypothesis
 
 T = TypeVar("T")
 SHARE = Fraction(1, 100)
@@ -57,7 +58,7 @@ MIN_CELLS = 2**17
 class Relation:
     """A rule that was found, the noisy number of rows that `broken` it, and its standard deviation."""
 
-    rule: Derivation | Sum | Computed
+    rule: Deriving
     broken: int
     stddev: float
 
@@ -87,10 +88,14 @@ def relations_in(
     guesses = [
         each
         for each in hypotheses_of([first.found for first in firsts], firsts)
-        if tied or each.function in (EQUAL, SUM)
+        if tied or each.function == EQUAL or isinstance(each.rule, Arithmetic)
     ]
     by_name = {first.found.column.name: first for first in firsts}
-    guesses = [each for each in guesses if each.function != SUM or _sum_of(each.rule, by_name) is not None]
+    guesses = [
+        each
+        for each in guesses
+        if not isinstance(each.rule, Arithmetic) or _total_of(each.rule, by_name) is not None
+    ]
 
     def seal(asked: Sequence[Hypothesis]) -> PrivateBroken:
         names = dict.fromkeys(name for each in asked for name in each.columns)
@@ -171,18 +176,14 @@ def compatible(
     return chosen
 
 
-def _sum_of(rule: Rule, firsts: Mapping[str, First]) -> Attribute | None:
-    """An attribute for the sum of others, which has bins for all that their first attributes may add up to;
-    None if the column cannot hold that.
+def _total_of(rule: Arithmetic, firsts: Mapping[str, First]) -> Attribute | None:
+    """An attribute for the sum or product of others, which has bins for all that their first attributes may
+    come to; None if the column cannot hold that.
     """
-    assert isinstance(rule, Sum)
-    target, parts = firsts[rule.sum], [firsts[name].attribute for name in rule.of]
-    ends = np.zeros(2)
-    for part in parts:
-        low, high = (bound[placed(part)] for bound in intervals(part))
-        ends += low.min(), high.max()
+    target, parts = firsts[rule.columns[0]], [firsts[name].attribute for name in rule.of]
+    ends = ends_of(rule, parts)
     scale, (least, most) = target.found.scale, bounds_of(target.found)
-    first, last = int(np.floor(ends[0] * scale)) - 1, int(np.ceil(ends[1] * scale)) + 1
+    first, last = math.floor(ends[0] * scale) - 1, math.ceil(ends[1] * scale) + 1
     if first < least or last > most:
         return None
     inside = target.edges[(first < target.edges) & (target.edges <= last)]
@@ -246,12 +247,12 @@ def derived_attributes(
     by_name, made = {first.attribute.name: first for first in firsts}, dict[str, Attribute]()
     for relation in relations:
         rule = relation.rule
-        if isinstance(rule, Sum):
-            attribute = _sum_of(rule, by_name)
-            assert attribute is not None, "a sum that was looked for fits its column"
+        if isinstance(rule, Arithmetic):
+            attribute = _total_of(rule, by_name)
+            assert attribute is not None, "what was looked for fits its column"
             nullable = any((settled.get(name) or made[name]).nullable for name in rule.of)
             constraints = attribute.constraints.model_copy(update={"required": not nullable})
-            made[rule.sum] = _revalidated(attribute, constraints=constraints)
+            made[relation.target] = _revalidated(attribute, constraints=constraints)
         elif isinstance(rule, Computed) and relation.tie is None:
             source = settled.get(rule.of) or made.get(rule.of)
             if source is not None:  # else it was left out, and so is its copy

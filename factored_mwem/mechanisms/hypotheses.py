@@ -1,12 +1,15 @@
-"""Hypotheses: which column may be a copy, a sum or a function of others, by what is known of them for free:
-the names and types of columns, and the noisy answers that they were learnt from. Public in, public out.
+"""Hypotheses: which column may be a copy, a sum, a product or a function of others, by what is known of them
+for free: the names and types of columns, and the noisy answers that they were learnt from. Public in, public
+out.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +17,7 @@ from factored_mwem.domain.functions import EQUAL, FUNCTIONS, Function, applied
 from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.privacy.found_column import FoundColumn
-from factored_mwem.tables.codes.broken import SUM, Hypothesis
+from factored_mwem.tables.codes.broken import LINEAR, LINEAR_MAPS, PRODUCT, SUM, Hypothesis
 from factored_mwem.tables.codes.kinds import RESOLUTIONS
 
 CLEAR = 6.0
@@ -22,8 +25,15 @@ CLEAR = 6.0
 MOST_LISTED = 400
 """Values of a function that are told apart."""
 MOST_SUMMED = 40
-"""Columns of numbers among which sums are looked for: of more, the first."""
+"""Columns of numbers among which arithmetic is looked for: of more, the first."""
 MOST_SUMS = 12
+"""Sums, and as many products, and columns in another unit."""
+APART = 4.0
+"""By what the noisy mean of a product may differ from the product of means, and its greatest from theirs."""
+SAME = 0.04
+"""How far the noisy means of a column and of what it is in another unit may lie apart, of their size."""
+ENDS = 0.25
+"""And how far what is seen of both ends, of what lies between: the tails of one are seen farther out."""
 CLOSE = 0.1
 """How far the noisy means of a sum and of its parts may lie apart, of their sizes."""
 
@@ -60,7 +70,10 @@ class SeenValues:
 def hypotheses_of(found: Sequence[FoundColumn], firsts: Sequence[First]) -> list[Hypothesis]:
     """All that may be, the likeliest first."""
     seen = [SeenValues.of(each) for each in found]
-    return [*_copies(found), *_parts(found, firsts, seen), *_sums(found, firsts, seen)]
+    numbers = _numbers(found, firsts, seen)
+    arithmetic = [_likeliest(guess(numbers)) for guess in (_multiples, _sums, _products)]
+    ranked = itertools.chain(*itertools.zip_longest(*arithmetic))
+    return [*_copies(found), *_parts(found, firsts, seen), *(each for each in ranked if each is not None)]
 
 
 def _copies(found: Sequence[FoundColumn]) -> Iterator[Hypothesis]:
@@ -170,25 +183,74 @@ def values_of(name: str, source: FoundColumn, of: SeenValues) -> range:
     return range(int(ends[0]), int(ends[1]) + 1)
 
 
-def _sums(
+class _Number(NamedTuple):
+    """A column of numbers: its name, the noisy mean, the least and the greatest of what is seen of it, and
+    the whole numbers that make 1.
+    """
+
+    name: str
+    mean: float
+    least: float
+    top: float
+    scale: float
+    whole: bool
+
+    @property
+    def varies(self) -> bool:
+        return self.least < self.top
+
+
+def _numbers(
     found: Sequence[FoundColumn], firsts: Sequence[First], seen: Sequence[SeenValues | None]
-) -> list[Hypothesis]:
-    """The sums of two columns whose noisy means agree best."""
-    numbers = [
-        i for i, each in enumerate(found) if each.type in ("integer", "number") and seen[i] is not None
-    ]
-    numbers = [i for i in numbers if not found[i].mixed and not firsts[i].attribute.sentinels][:MOST_SUMMED]
-    mean = {i: own.mean / found[i].scale for i in numbers if (own := seen[i]) is not None}
-    top = {i: own.highs.max() / found[i].scale for i in numbers if (own := seen[i]) is not None}
-    gaps: list[tuple[float, Hypothesis]] = []
+) -> list[_Number]:
+    """The columns among which arithmetic is looked for."""
+    numbers = []
+    for each, first, own in zip(found, firsts, seen, strict=True):
+        if each.type not in ("integer", "number") or own is None:
+            continue
+        if not each.mixed and not first.attribute.sentinels:
+            least, top = own.lows.min() / each.scale, own.highs.max() / each.scale
+            facts = (least, top, each.scale, each.type == "integer")
+            numbers.append(_Number(each.column.name, own.mean / each.scale, *facts))
+    return numbers[:MOST_SUMMED]
+
+
+def _likeliest(guesses: Iterable[tuple[float, Hypothesis]]) -> list[Hypothesis]:
+    """Those whose means agree best; each with how far they are apart."""
+    return [each for _, each in sorted(guesses, key=lambda pair: pair[0])][:MOST_SUMS]
+
+
+def _sums(numbers: Sequence[_Number]) -> Iterator[tuple[float, Hypothesis]]:
+    """The sums of two columns. A difference is one: what is less, and the difference, make what is more."""
     for z in numbers:
-        fit = [i for i in numbers if i != z and found[i].scale <= found[z].scale]
-        fit = [i for i in fit if found[z].type == "number" or found[i].type == "integer"]
+        fit = [each for each in numbers if each is not z and each.scale <= z.scale]
+        fit = [each for each in fit if not z.whole or each.whole]
         for x, y in itertools.combinations(fit, 2):
-            gap = abs(mean[z] - mean[x] - mean[y])
-            size = max(abs(mean[z]), abs(mean[x]), abs(mean[y]))
-            near = max(top[x], top[y]) / 2 <= top[z] <= 2 * (abs(top[x]) + abs(top[y]))
+            size = max(abs(z.mean), abs(x.mean), abs(y.mean))
+            near = max(x.top, y.top) / 2 <= z.top <= 2 * (abs(x.top) + abs(y.top))
+            gap = abs(z.mean - x.mean - y.mean)
             if near and gap <= CLOSE * size:
-                names = tuple(found[i].column.name for i in (z, x, y))
-                gaps.append((gap / size, Hypothesis(SUM, names[0], names[1:])))
-    return [each for _, each in sorted(gaps, key=lambda pair: pair[0])][:MOST_SUMS]
+                yield gap / size, Hypothesis(SUM, z.name, (x.name, y.name))
+
+
+def _multiples(numbers: Sequence[_Number]) -> Iterator[tuple[float, Hypothesis]]:
+    """What is a column in another unit; of two ways first the one that multiplies, which rounds nothing."""
+    for (x, y), (place, (times, plus)) in itertools.product(
+        itertools.permutations(numbers, 2), enumerate(LINEAR_MAPS)
+    ):
+        mean, least, top = (times * own + plus for own in (x.mean, x.least, x.top))
+        gap = abs(y.mean - mean) / max(abs(mean), abs(y.mean), 1e-9)
+        apart = max(abs(y.least - least), abs(y.top - top)) / max(y.top - y.least, top - least, 1e-9)
+        if y.varies and gap <= SAME and apart <= ENDS:
+            yield round(gap, 4) + 1e-6 * place, Hypothesis(LINEAR, y.name, (x.name,), times, plus)
+
+
+def _products(numbers: Sequence[_Number]) -> Iterator[tuple[float, Hypothesis]]:
+    """The products of two columns, which may hang together: their mean is not the product of means."""
+    for z in numbers:
+        for x, y in itertools.combinations([each for each in numbers if each is not z and each.varies], 2):
+            mean = x.mean * y.mean
+            if min(z.mean, mean) > 0 and 0 < z.top <= APART * x.top * y.top:
+                gap = abs(math.log(z.mean / mean))
+                if gap <= math.log(APART):
+                    yield gap, Hypothesis(PRODUCT, z.name, (x.name, y.name))

@@ -1,21 +1,26 @@
-"""Maps: columns of few values that follow from another by a table, a region from a state, found inside the
-budget. One charged vector says for pairs of columns how many rows a table would get wrong; where hardly
-any, the noisy marginal of the two makes it, and the second column is not modelled any more.
+"""Maps: columns that follow by a table from one other, a region from a state, or from two together, a
+distance from two places, found inside the budget. One charged vector says how many rows such a table would
+get wrong; where hardly any, the noisy marginal of its columns makes it, and what follows is not modelled any
+more.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import OTHER, Attribute, Scalar
+from factored_mwem.domain.derived import single_valued
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.functions import points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Derivation, Sum
+from factored_mwem.domain.rules import Arithmetic, Derivation, Lookup
 from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, compatible, sifted, wanted
-from factored_mwem.privacy.functions import Pair, PrivateUndetermined
+from factored_mwem.privacy.functions import Dependency, PrivateUndetermined
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.codes.decode import labels_of
@@ -25,36 +30,64 @@ TABLES = Fraction(1, 100)
 MOST_CODES = 512
 """Of a column that is looked at."""
 MOST_CELLS = 2**24
-"""Of the marginals of all pairs that are looked at."""
+"""Of the marginals of all pairs that are looked at, and of all that two columns are looked at for."""
+MOST_DOUBLES = 64
+"""Columns that are looked at for whether they follow from two others."""
+TELLING = 0.5
+"""At least this share of what two columns say, if they have nothing to do with each other, a third one says
+that is looked at: one that says less follows from one of them, or by chance.
+"""
+ROWS_A_CELL = 20
+"""At least so many rows there are to a combination of two columns: of fewer each says anything by chance."""
+WIDE = 0.1
+"""At most this share of the rows lie in bins of several values in a column that follows from two."""
+REST = 0.02
+"""At most this share of the rows holds `other` in a column where such rows are left out of a look."""
+TOLD = 0.9
+"""At least this share of the rows has a combination whose value stands out from the noise in the table of a
+column that follows from two; else the table would be made of noise, and is not used.
+"""
 
 
 def maps_share(policy: Policy) -> Fraction:
     """Of the whole budget, what maps may cost."""
-    return SHARE + TABLES if wanted(policy) else Fraction(0)
+    return 2 * SHARE + TABLES if wanted(policy) else Fraction(0)
 
 
 def maps_in(
     session: Session, domain: Domain, measured: Sequence[Measurement], policy: Policy, rows: float
 ) -> list[Relation]:
-    """Which of the attributes that are modelled follow from another by a table, and these. `measured`: the
-    marginals of each, in the session's rows; `rows`: noisy, of the table. Cost: up to `maps_share` of the
-    budget, nothing where no pair may be one.
+    """Which of the attributes that are modelled follow from one or two others by a table, and these.
+    `measured`: the marginals of each, in the session's rows; `rows`: noisy, of the table. Cost: up to
+    `maps_share` of the budget, nothing where none may be one.
     """
     if not wanted(policy):
         return []
     budget, counts = session.accountant.budget.amount, [_scaled(m.noisy, rows) for m in measured]
-    pairs = _small(domain.modelled.shape, _pairs(domain, counts, [m.stddev for m in measured]))
+    shape, rest = domain.modelled.shape, _rest(domain.modelled, counts)
 
-    def seal(asked: Sequence[Pair]) -> PrivateUndetermined:
-        return PrivateUndetermined.of(session.rows, asked)
+    def seal(asked: Sequence[Dependency]) -> PrivateUndetermined:
+        return PrivateUndetermined.of(session.rows, asked, rest)
 
-    sure = sifted(session, budget * SHARE, pairs, seal, rows, lambda pair: rows - counts[pair[1]].max())
-    kept = _compatible(sure, domain.modelled.shape)
-    return [_relation(domain.modelled, each, session, budget * TABLES / len(kept)) for each in kept]
+    def stake(asked: Dependency) -> float:
+        return rows - counts[asked[1]].max()
+
+    def looked(listed: Sequence[Dependency]) -> list[_Kept]:
+        kept = sifted(session, budget * SHARE, _small(shape, listed), seal, rows, stake)
+        finest = sorted(kept, key=lambda each: (-math.prod(shape[a] for a in each[0][0]), each[0]))
+        return compatible(finest, lambda asked: (asked[1], *asked[0]))
+
+    single = looked(_pairs(domain, counts, [m.stddev for m in measured]))
+    double = looked(_doubles(domain, counts, [asked for asked, *_ in single], rows))
+    cost = budget * TABLES / max(len(single) + len(double), 1)
+    found = [_relation(domain.modelled, each, session, cost) for each in single]
+    of_two = (_relation_of_two(domain.modelled, each, session, (cost, rows)) for each in double)
+    return [*found, *(relation for relation in of_two if relation is not None)]
 
 
-_Kept = tuple[Pair, int, float]
-"""A pair of which the second follows from the first, but for a noisy number of rows, and the noise of that.
+_Kept = tuple[Dependency, int, float]
+"""Attributes of which the last follows from the others, but for a noisy number of rows, and the noise of
+that.
 """
 
 
@@ -64,32 +97,75 @@ def _scaled(noisy: np.ndarray, rows: float) -> np.ndarray:
     return counts * (rows / max(counts.sum(), 1.0))
 
 
+def _rest(domain: Domain, counts: Sequence[np.ndarray]) -> dict[int, int]:
+    """By attribute the code of values that are not listed, where few rows hold it."""
+    codes = {a: each.fallback_code for a, each in enumerate(domain) if each.other == OTHER}
+    return {a: code for a, code in codes.items() if counts[a][code] <= REST * counts[a].sum()}
+
+
 def exact(attribute: Attribute) -> bool:
     """Whether each code is one value, of a number that can be listed."""
-    if not 2 <= attribute.size <= MOST_CODES:
+    if not 2 <= attribute.size <= MOST_CODES or not single_valued(attribute):
         return False
-    if attribute.categorical:
-        return True
-    single = attribute.type == "integer" and bool((np.diff(attribute.cuts) == 1).all())
-    return single or (not len(attribute.bin_codes) and attribute.type in ("integer", "number"))
+    return attribute.categorical or attribute.type in ("integer", "number")
 
 
-def _pairs(domain: Domain, counts: Sequence[np.ndarray], stddev: Sequence[float]) -> list[Pair]:
+def _follows(domain: Domain) -> list[int]:
+    """The attributes that may follow from others: no rule computes with them."""
+    held = {rule.compute for rules in domain.ties.values() for rule in rules} | set(domain.ties)
+    held |= {name for rule in domain.rules if isinstance(rule, Arithmetic) for name in rule.of}
+    return [b for b, name in enumerate(domain.modelled.names) if name not in held]
+
+
+def _pairs(domain: Domain, counts: Sequence[np.ndarray], stddev: Sequence[float]) -> list[Dependency]:
     """The pairs whose marginals allow it, those first that leave the most to be said. The counts of a column
     that follows are sums of counts of the other: so its largest k hold at least as much as the other's.
     """
-    modelled = domain.modelled
-    tied = {rule.compute for rules in domain.ties.values() for rule in rules} | set(domain.ties)
-    parts = {name for rule in domain.rules if isinstance(rule, Sum) for name in rule.of}
-    able = [a for a, attribute in enumerate(modelled) if exact(attribute)]
+    able = [a for a, attribute in enumerate(domain.modelled) if exact(attribute)]
     entropies = {a: _entropy(counts[a]) for a in able}
+    targets = {*_follows(domain)}
     return [
-        (a, b)
+        ((a,), b)
         for b in sorted(able, key=lambda b: -entropies[b])
-        if not {modelled.names[b]} & (tied | parts)
+        if b in targets
         for a in able
         if a != b and _coarser(counts[a], counts[b], SURE * (stddev[a] + stddev[b]))
     ]
+
+
+def _doubles(
+    domain: Domain, counts: Sequence[np.ndarray], taken: Sequence[Dependency], rows: float
+) -> list[Dependency]:
+    """Which attribute may follow from which two others, those first that say most of what both do. Beside
+    those that are `taken`.
+    """
+    modelled, entropies = domain.modelled, [_entropy(own) for own in counts]
+    gone, used = {b for _, b in taken}, {a for of, _ in taken for a in of}
+    able = [a for a, attribute in enumerate(modelled) if exact(attribute) and a not in gone]
+    targets = [
+        b for b in _follows(domain) if b not in gone | used and _narrow(modelled.attributes[b], counts[b])
+    ]
+    listed: list[tuple[float, Dependency]] = []
+    for b in targets:
+        for pair in itertools.combinations([a for a in able if a != b], 2):
+            both = entropies[pair[0]] + entropies[pair[1]]
+            few = math.prod(modelled.shape[a] for a in pair) * ROWS_A_CELL <= rows
+            if few and TELLING * both <= entropies[b] <= both:
+                listed.append((entropies[b] / both, (pair, b)))
+    return [asked for _, asked in sorted(listed, reverse=True)][:MOST_DOUBLES]
+
+
+def _narrow(attribute: Attribute, counts: np.ndarray) -> bool:
+    """Whether nearly each row's code is one value."""
+    if single_valued(attribute):
+        return 2 < attribute.size <= MOST_CODES
+    if attribute.type not in ("integer", "number") or not 2 < attribute.size <= MOST_CODES:
+        return False
+    held = np.histogram(attribute.drawn[0], attribute.cuts)[0]
+    wide = held > 1 if attribute.bin_values else np.ones(len(attribute.bin_codes), dtype=bool)
+    if attribute.type == "integer":
+        wide &= np.diff(attribute.cuts) > 1
+    return bool(counts[attribute.bin_codes][wide].sum() <= WIDE * counts.sum())
 
 
 def _entropy(counts: np.ndarray) -> float:
@@ -104,32 +180,86 @@ def _coarser(fine: np.ndarray, coarse: np.ndarray, noise: float) -> bool:
     return bool((tops[1] >= tops[0] - noise * np.sqrt(np.arange(1, size + 1))).all())
 
 
-def _small(shape: Sequence[int], pairs: Sequence[Pair]) -> list[Pair]:
-    """The first pairs, as many as there is room for."""
-    cells = np.cumsum([shape[a] * shape[b] for a, b in pairs])
-    return list(pairs[: int(np.searchsorted(cells, MOST_CELLS, side="right"))])
+def _small(shape: Sequence[int], asked: Sequence[Dependency]) -> list[Dependency]:
+    """The first of them, as many as there is room for."""
+    cells = np.cumsum([math.prod(shape[a] for a in (*of, b)) for of, b in asked])
+    return list(asked[: int(np.searchsorted(cells, MOST_CELLS, side="right"))])
 
 
-def _compatible(kept: Sequence[_Kept], shape: Sequence[int]) -> list[_Kept]:
-    """Each column from one other at most, which follows from none; from finer ones, and then earlier ones."""
-    finest = sorted(kept, key=lambda each: (-shape[each[0][0]], each[0]))
-    return compatible(finest, lambda pair: pair[::-1])
+def _measured(
+    domain: Domain, asked: Dependency, session: Session, cost: Fraction
+) -> tuple[np.ndarray, float]:
+    """(int64[codes of what it follows from, codes of what follows], noise) of their marginal."""
+    of, b = asked
+    clique = tuple(sorted((*of, b)))
+    taken = session.measure(session.rows, clique, cost=cost, stage="discover")
+    shape = [domain.shape[a] for a in clique]
+    return np.moveaxis(taken.noisy.reshape(shape), clique.index(b), -1), taken.stddev
 
 
 def _relation(domain: Domain, kept: _Kept, session: Session, cost: Fraction) -> Relation:
     """The table of a pair, made of its marginal: by code of the first the most frequent of the second."""
-    (a, b), broken, stddev = kept
-    first, second = min(a, b), max(a, b)
-    taken = session.measure(session.rows, (first, second), cost=cost, stage="discover")
-    table = taken.noisy.reshape(domain.shape[first], domain.shape[second])
-    table = table if a < b else table.T
-    source, target = domain.attributes[a], domain.attributes[b]
+    asked, broken, stddev = kept
+    table, noise = _measured(domain, asked, session, cost)
+    source, target = domain.attributes[asked[0][0]], domain.attributes[asked[1]]
     most = np.argmax(table, axis=1)
     if target.other is not None:  # what cannot be told from noise is most likely rare
-        clear = table.max(axis=1) > level(table.shape[1]) * taken.stddev
+        clear = table.max(axis=1) > level(table.shape[1]) * noise
         most = np.where(clear, most, target.fallback_code)
     pairs: list[tuple[object, object]] = [
         (value, labels_of(target)[code]) for value, code in zip(labels_of(source), most.tolist(), strict=True)
     ]
     given: Mapping[str, object] = {"derive": target.name, "from": source.name, "map": pairs}
     return Relation(Derivation.model_validate(given), broken, stddev)
+
+
+def _relation_of_two(
+    domain: Domain, kept: _Kept, session: Session, cost_and_rows: tuple[Fraction, float]
+) -> Relation | None:
+    """The table of an attribute that follows from two, made of the marginal of all three: by combination the
+    most frequent value that stands out from the noise; where none does, that of one of both columns alone,
+    first of the one that tells more rows; and where that does not either, the most frequent of all. None if
+    too few rows have a combination of which a value stands out.
+    """
+    (of, b), broken, stddev = kept
+    cost, rows = cost_and_rows
+    table, noise = _measured(domain, (of, b), session, cost)
+    least = level(table.shape[2])
+    clear, most = table.max(axis=2) > least * noise, np.argmax(table, axis=2)
+    if float(table.max(axis=2)[clear].sum()) < TOLD * rows:
+        return None
+    alone = [(table.sum(axis=axis), noise * table.shape[axis] ** 0.5, axis) for axis in (0, 1)]
+    for sums, deviation, axis in sorted(alone, key=lambda each: -float(each[0].max(axis=1).sum())):
+        seen = np.expand_dims(sums.max(axis=1) > least * deviation, axis)
+        most = np.where(~clear & seen, np.expand_dims(np.argmax(sums, axis=1), axis), most)
+        clear = clear | seen
+    rest = int(np.argmax(table.sum(axis=(0, 1))))
+    most = np.where(clear, most, rest)
+    first, second, target = (domain.attributes[a] for a in (*of, b))
+    values, labels = one_of_each(target), itertools.product(labels_of(first), labels_of(second))
+    listed = [
+        (pair, values[code]) for pair, code in zip(labels, most.ravel().tolist(), strict=True) if code != rest
+    ]
+    given = {"derive": target.name, "from": (first.name, second.name), "map": listed}
+    return Relation(Lookup.model_validate({**given, "otherwise": values[rest]}), broken, stddev)
+
+
+def one_of_each(attribute: Attribute) -> list[Scalar | None]:
+    """A value of each code: of a bin its most frequent bin value, else one in its middle."""
+    values = list(labels_of(attribute))
+    if single_valued(attribute):
+        return values
+    units, weights = attribute.drawn
+    held = np.searchsorted(attribute.cuts, units, side="right") - 1
+    points = points_of(attribute) if attribute.type == "integer" else []
+    for place, code in enumerate(attribute.bin_codes.tolist()):
+        low, high = attribute.cuts[place : place + 2].tolist()
+        own, middle = held == place, low / 2 + high / 2
+        if own.any():
+            values[code] = units[own][np.argmax(weights[own])].item()
+        elif attribute.type == "integer":
+            values[code] = points[code][np.argmin(np.abs(points[code] - middle))].item()
+        else:
+            near = middle if attribute.decimals is None else round(middle, attribute.decimals)
+            values[code] = near if low <= near < high else low
+    return values

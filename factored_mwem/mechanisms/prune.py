@@ -113,7 +113,8 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
         listed = in_json(found, few)
         if texts or found.unit == "number":  # of any number of digits: nothing says how they are written
             return {"specialValues": [*listed, *texts]}
-        return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
+        none = dict.fromkeys(("decimals", "zeros", "resolution"))
+        return {"categories": listed, "categoriesOrdered": True, **none}
     special, edges = first.attribute.special_values, first.edges[low : high + 1]
     facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
     singles = _singles(first, edges, counts[low:high])

@@ -78,7 +78,7 @@ def draft(
         attributes = [
             _attribute(a.name, drafted[a.name], None) if a.name in drafted else a for a in attributes
         ]
-    rules = relations(table, attributes, profiles)
+    attributes, rules = relations(table, attributes, profiles)
     seen = {name: _seen(column) for name, column in profiles.items()}
     questions = questions_of(attributes, seen, text=table.text)
     notation = None if dialect == PLAIN else dialect
@@ -101,6 +101,8 @@ def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute
         facts |= _texts(column)
     elif form.type != "boolean":
         facts |= _precision(votes, form)
+        if form.type == "number" and form.sentinels:
+            facts["zeros"] = _zeros(column)
         if form.type == "datetime" and typed is None:
             facts["timeZone"] = _zone(column)
         listed = _values(_distinct(column, form, facts.get("decimals")), form.sentinels)
@@ -128,7 +130,7 @@ def _form(column: ColumnProfile, votes: dict[str, int], typed: str | None) -> _F
         return _Form("boolean")
     for family, narrow, wide in ((NUMBERS, "integer", "number"), (MOMENTS, "date", "datetime")):
         own = present & set(family)
-        kind = narrow if own == {narrow} else wide
+        kind = narrow if own == {narrow} and not _zeros(column) else wide
         if typed in (narrow, wide):
             return _Form(kind if typed == "number" else typed, family)
         if typed is not None or not own or "code" in present:
@@ -167,6 +169,14 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
     if form.type == "datetime" and not votes["datetime"]:
         return {"resolution": next((r for r in reversed(RESOLUTIONS) if votes[r]), None)}
     return {}
+
+
+def _zeros(column: ColumnProfile) -> int | None:
+    """How many zeros most whole numbers have behind a point; None if that is none."""
+    votes = column.spelt_votes()
+    counts = votes[len(KINDS) :]
+    most = int(np.argmax(counts))
+    return most + 1 if counts[most] > votes[KINDS.index("integer")] else None
 
 
 def _zone(column: ColumnProfile) -> str | None:

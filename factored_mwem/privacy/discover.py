@@ -91,10 +91,25 @@ AGREED = 0.9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Votes:
-    """Noisy votes of a column on KINDS, and their standard deviation."""
+    """Noisy votes of a column on KINDS, and their standard deviation. `zeros`: of a column of text, how many
+    zeros most whole numbers have behind a point; 0 for none.
+    """
 
     noisy: np.ndarray
     stddev: float
+    zeros: int = 0
+
+    @classmethod
+    def spelt(cls, noisy: np.ndarray, stddev: float) -> Votes:
+        """Of `noisy: float64[kind, then number of zeros]`: with the votes of numbers with zeros that are
+        believed among those of whole numbers.
+        """
+        kinds, with_zeros = np.split(noisy, [len(KINDS)])
+        believed = np.where(with_zeros > BELIEVED * stddev, with_zeros, 0.0)
+        most = int(np.argmax(believed))
+        zeros = most + 1 if believed[most] > max(kinds[KINDS.index("integer")], 0.0) else 0
+        kinds[KINDS.index("integer")] += believed.sum()
+        return cls(kinds, stddev, zeros)
 
     def of(self, *kinds: str) -> float:
         """The votes for these kinds: each that is believed, or all where they are believed together."""
@@ -119,7 +134,7 @@ class Votes:
         if max(numbers, moments) < TOLERANCE * present:
             return "string"
         if numbers >= moments:
-            return "number" if self.decimals() != 0 else "integer"
+            return "number" if self.decimals() != 0 or self.zeros else "integer"
         return "datetime" if self.of(*MOMENTS[1:]) > INEXACT * moments else "date"
 
     def mixed(self) -> bool:
@@ -193,6 +208,7 @@ def discover(
             numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
             enough=0.0 if kind == "boolean" else math.inf,
             decimals=seen.decimals() if kind == "number" else None,
+            zeros=seen.zeros if kind == "number" else 0,
             resolution=seen.resolution() if kind == "datetime" else None,
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
@@ -240,12 +256,14 @@ def type_of(field: pa.Field, votes: Votes) -> str:
 
 
 def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> Votes:
-    """A row votes once, so the votes are a marginal: L2 k (add-remove) or sqrt(2) k (replace)."""
+    """A row votes once, for its kind or, of a whole number with zeros behind a point, for how many: so the
+    votes are a marginal, L2 k (add-remove) or sqrt(2) k (replace).
+    """
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     charge = Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
     column: ColumnProfile = session._unseal(sealed, charge)
-    return Votes(session.noise.add(column.votes(), scale=scale).astype(np.float64), scale)
+    return Votes.spelt(session.noise.add(column.spelt_votes(), scale=scale).astype(np.float64), scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,8 +19,9 @@ from factored_mwem.tables.codes.rest import CLAIM, LEAST_CLAIM, Known
 class FoundColumn:
     """What is known of a column, all of it public: names and types, and noisy answers.
 
-    `type`: of its numbers or moments, or "string" or "boolean". `rows`, `present`, `numbers`: noisy counts of
-    the table's rows, of this column's values that are not null, and of those that are numbers or moments.
+    `type`: of its numbers or moments, or "string" or "boolean". `zeros`: how many of them most whole numbers
+    have behind a point. `rows`, `present`, `numbers`: noisy counts of the table's rows, of this column's
+    values that are not null, and of those that are numbers or moments.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
     standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
     they were found by what rows that hold other rare values gave them. `enough`: a value that more rows hold
@@ -40,6 +41,7 @@ class FoundColumn:
     rows: float
     present: float
     decimals: int | None = None
+    zeros: int = 0
     resolution: str | None = None
     zone: str | None = None
     values: dict[float, int] = field(default_factory=dict)

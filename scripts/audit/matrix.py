@@ -89,7 +89,13 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     (an empty id).
     """
     frame = pd.read_csv(BUNDLED / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)
-    frame = frame.assign(schooling=frame["education-num"], decade=frame["age"].str[:1])[list(columns)]
+    both = (frame["sex"] == "Male").astype(int) + 2 * (frame["income"] == ">50K")
+    months = frame["age"].astype(int) * 12
+    frame = frame.assign(schooling=frame["education-num"], decade=frame["age"].str[:1], class_of_two=both % 3)
+    frame = frame.assign(
+        score=frame["education-num"] + ".0", months=months, area=months * frame["education-num"].astype(int)
+    )
+    frame = frame.astype(str)[list(columns)]
     if by_id:
         people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
         frame[ID] = [str(person) if person >= 0 else "" for person in people]
@@ -221,6 +227,14 @@ def peopled() -> list[Configuration]:
     ]
 
 
+def spelt() -> Configuration:
+    """Learnt, of whole numbers that are written with zeros behind a point."""
+    choices = {"epsilon": 60.0}
+    return Configuration(
+        "numbers with zeros, learnt", "csv", learnt=True, columns=("score", "sex"), choices=choices
+    )
+
+
 def crowded() -> list[Configuration]:
     """A column of as many categories as a narrow dictionary holds."""
     columns, choices = ("relationship", "sex", "income"), {"epsilon": 60.0}
@@ -235,10 +249,30 @@ FUNCTIONS = ("education", "education-num", "schooling", "decade", "age")
 """A number that follows from a text, a copy of it, and the tens of a number."""
 
 
-def related(relation: str, k: int, source: str) -> Configuration:
+OF_TWO = ("sex", "income", "class_of_two")
+"""A number that follows from two texts together, and from neither alone."""
+
+
+def related(
+    relation: str, k: int, source: str, columns: tuple[str, ...] = FUNCTIONS, words: str = "functions"
+) -> Configuration:
     """Learnt, of columns that say something of each other, at an epsilon at which few rows can tell."""
-    more = {"epsilon": 1000.0, "max_cells": 2**17, "words": ["functions"]}
-    return configuration("tree", Person(relation, k), source, learnt=True, columns=FUNCTIONS, **more)
+    more = {"epsilon": 1000.0 * k**2, "max_cells": 2**17, "words": [words]}
+    return configuration("tree", Person(relation, k), source, learnt=True, columns=columns, **more)
+
+
+ARITHMETIC = ("age", "education-num", "months", "area")
+"""A number in two units, and a product."""
+
+
+def calculated(relation: str, k: int, source: str) -> Configuration:
+    """The same of what follows by arithmetic."""
+    return related(relation, k, source, ARITHMETIC, "arithmetic")
+
+
+def of_two(relation: str, k: int, source: str) -> Configuration:
+    """The same of a column that follows from two."""
+    return related(relation, k, source, OF_TWO, "functions of two")
 
 
 def matrix() -> list[Configuration]:
@@ -263,5 +297,6 @@ def matrix() -> list[Configuration]:
     for engine, relation, delta in itertools.product(("tree", "mwem"), RELATIONS, DELTAS):
         every.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
-    every += [related("add-remove", 1, "csv"), related("replace", 3, "csv")]
-    return [*every, *peopled(), *crowded()]
+    looks, ways = (related, calculated, of_two), (("add-remove", 1), ("replace", 3))
+    every += [look(*way, "csv") for look in looks for way in ways]
+    return [*every, *peopled(), *crowded(), spelt()]

@@ -17,19 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, crowded, of_people
+from audit.matrix import Configuration, calculated, crowded, of_people, of_two, related, spelt
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.mechanisms import plan, tree
-from factored_mwem.privacy import discover, noise
+from factored_mwem.privacy import discover, functions, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.other.edges import AllEdges, Edges
 from factored_mwem.tables.backends import local, opening
 from factored_mwem.tables.backends import people as people_backend
 from factored_mwem.tables.backends.people import People
-from factored_mwem.tables.codes import rest
+from factored_mwem.tables.codes import broken, rest
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 from factored_mwem.tables.inputs import contributions, people
@@ -124,6 +124,31 @@ def raw_keys(_: Any) -> Any:
     return lambda _, counts, *, scale, threshold, listed=(): (
         dict(thresholded(scale, threshold)(counts)) if counts else {}
     )
+
+
+def heard_twice(honest: Any) -> Any:
+    """Among the numbers with zeros, and among all whole numbers, too."""
+    return lambda self: np.concatenate([self.votes(), honest(self)[len(self.votes()) :]])
+
+
+def with_all_like_them(honest: Any) -> Any:
+    """One row that breaks a function makes all rows break it."""
+    return lambda *asked: honest(*asked) | bool(honest(*asked).any())
+
+
+def of_open_combinations(_: Any) -> Any:
+    """Not the rows beside the most frequent code, but all rows with a combination of more than one."""
+
+    def undetermined(rows: Any, asked: Any, rest: Any) -> np.ndarray:
+        found = []
+        for of, b in asked:
+            clique = tuple(sorted((*of, b)))
+            shape = [int(rows.levels.sizes[a]) for a in clique]
+            table = np.moveaxis(rows.marginal(clique).reshape(shape), clique.index(b), -1)
+            found.append(table[(table > 0).sum(axis=-1) > 1].sum())
+        return np.array(found, dtype=np.int64)
+
+    return undetermined
 
 
 def lower_inside(honest: Any) -> Any:
@@ -435,6 +460,14 @@ PLANTS = (
           verify=Verify(SWEPT, seen="depend")),
     Plant("exact counts after the noise", OpenDPNoise, "add", exact_afterwards,
           verify=Verify(ARROW, 10, "not what came back")),
+    Plant("a number with zeros that votes twice", ColumnProfile, "spelt_votes", heard_twice,
+          verify=Verify(spelt())),
+    Plant("rows that break a function counted with all like them", broken, "_breaks", with_all_like_them,
+          verify=Verify(related("add-remove", 1, "csv"))),
+    Plant("rows that break arithmetic counted with all like them", broken, "_breaks", with_all_like_them,
+          verify=Verify(calculated("add-remove", 1, "csv"))),
+    Plant("all rows of two codes that leave a third open", functions, "undetermined", of_open_combinations,
+          verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),
 )  # fmt: skip
 """The first are for the audit; those with a `verify` for that."""

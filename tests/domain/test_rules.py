@@ -30,6 +30,9 @@ def ruled(*rules: dict[str, Any]) -> Domain:
 
 
 MAP = {"p": "low", "q": "high", "r": "high"}
+LOOKUP: dict[str, Any] = {
+    "derive": "d", "from": ["a", "b"], "map": [[["p", 1], "low"], [[None, 2], None]], "otherwise": "high",
+}  # fmt: skip
 REFUSED: list[tuple[Any, str]] = [
     ({"never": {"a": "p"}}, '"rules" must be a list'),
     ([{"colour": 1}], 'rule 1 must be an object with one of "if", "never"'),
@@ -74,7 +77,16 @@ REFUSED: list[tuple[Any, str]] = [
         "derive 'd' from itself",
     ),
     ([{"derive": "d", "from": "a", "map": MAP}] * 2, "rule 2 derives 'd', which another rule derives"),
-    ([{"sum": "t", "of": ["x"]}], "of"),
+    ([LOOKUP | {"map": [[["p"], "low"]]}], "the map of 'd' has an entry for 1 columns"),
+    ([LOOKUP | {"map": [[["p", 7], "low"]]}], "'b' has no value 7"),
+    ([LOOKUP | {"otherwise": "middle"}], "'d' has no value 'middle'"),
+    ([LOOKUP | {"from": ["a", "u"]}], "'u' has bins, and 'd' must follow from single values"),
+    ([LOOKUP, {"never": {"d": "low"}}], "no condition can be put on it"),
+    ([{"sum": "t", "of": ["x"]}], "of needs two columns, or one and times"),
+    ([{"sum": "t", "of": ["x"], "times": [2, 3]}], "times needs a number for each column"),
+    ([{"sum": "t", "of": ["x"], "times": [-1]}], "the sum lies between -30 and 0, beyond the values of 't'"),
+    ([{"product": "u", "of": ["v", "x"]}], "the product lies between 0 and 60, beyond the values of 'u'"),
+    ([{"product": "t", "of": ["x", "a"]}], "'a' must hold numbers alone"),
     ([{"sum": "t", "of": ["x", "x"]}], "rule 1 names a column twice"),
     ([{"sum": "t", "of": ["x", "a"]}], "'a' must hold numbers alone"),
     ([{"sum": "x", "of": ["y", "u"]}], "'x' is an integer, but a column in its sum is not"),
@@ -113,6 +125,14 @@ def test_rules_are_kept_by_every_form_of_a_domain() -> None:
     assert domain != Domain(domain.attributes)
     assert Domain.json_schema()["properties"]["rules"]["type"] == "array"
     assert "rules" not in Domain(domain.attributes).to_dict()
+
+
+def test_a_column_that_follows_from_two_is_written_as_it_was() -> None:
+    domain = ruled(LOOKUP)
+    assert json.loads(json.dumps(domain.to_dict()))["rules"] == [LOOKUP]
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert domain.sources_of("d") == {"a", "b"} and "d" not in domain.modelled
+    assert domain.project(["a", "d"]).rules == ()
 
 
 def test_fewer_columns_keep_what_is_said_of_them_alone() -> None:

@@ -38,7 +38,7 @@ from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.codes.kinds import KINDS
+from factored_mwem.tables.codes.kinds import KINDS, ZEROS
 from factored_mwem.tables.codes.profile import ColumnProfile, profile
 from factored_mwem.tables.inputs.contributions import bound_contributions
 from factored_mwem.tables.inputs.source import Table, open_table
@@ -57,7 +57,7 @@ def found_in(
 # --- what one person changes ---
 
 EPOCH = datetime.datetime(1970, 1, 1)
-WHOLE = ("1", "1.0", "01", "1e0", "-0", "0", "1e999", "9007199254740993", "9" * 300)
+WHOLE = ("1", "1.0", "2.00", "01", "1e0", "-0", "0", "1e999", "9007199254740993", "9" * 300)
 NUMBERS = (*WHOLE, "0.29", ".29", "0.290001")
 DATES = (
     "20200101", "2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00", "2020-01-01T00:00:00+0200",
@@ -192,6 +192,10 @@ def _every_multiple(honest: Callable[..., Any]) -> Callable[..., Any]:
 
 Honest = Callable[..., Any]
 PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
+    "a whole number with zeros behind a point votes twice": (
+        "spelt_votes",
+        lambda honest: lambda self: np.concatenate([self.votes(), honest(self)[len(KINDS) :]]),
+    ),
     "a shift that follows the largest count": (
         "popular",
         lambda honest: lambda self, *rest: honest(self, *rest[:-1], int(self.counts.max(initial=0)) // 2),
@@ -226,6 +230,7 @@ SEEN = [
     ("integer", ONE, [1] * 3, [1] * 2, "integer", Fraction(1, 200)),
     ("text", ONE, ["1"] * 9, ["1"] * 8, "integer", Fraction(50)),
     ("text", ONE, ["1"] * 9 + ["0.29"] * 9, ["1"] * 9 + ["0.29"] * 8, "integer", Fraction(50)),
+    ("text", ONE, ["1.0"] * 9, ["1.0"] * 8, "number", Fraction(50)),
     ("integer", ONE, [40] * 9, [40] * 8, "integer", Fraction(50)),
     ("text", ONE, ["2020-01-01Z", "N"] * 9, ["2020-01-01Z", "N"] * 8 + ["N"], "datetime", Fraction(50)),
 ]
@@ -629,7 +634,7 @@ def test_noise_alone_makes_no_range(sigmas: float, believed: bool) -> None:
 def test_noise_alone_makes_no_codes(sigmas: float, believed: bool) -> None:
     """A column of numbers must not become text because noise on a vote that nobody gave was unlucky."""
     at = KINDS.index("code")
-    fake = FakeNoise(offset=offset_at(lambda v: (np.arange(len(v)) == at) & (len(v) == len(KINDS)), sigmas))
+    fake = FakeNoise(offset=offset_at(lambda v: (np.arange(len(v)) == at) & (len(v) == len(KINDS) + ZEROS), sigmas))
     (found,) = found_in(as_text(pa.table({"c": [1, 2, 3] * 5000})), fake, Policy.of(epsilon=5.0))
     assert (found.type == "string") is believed
 

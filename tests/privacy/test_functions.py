@@ -36,10 +36,15 @@ HYPOTHESES = [
     Hypothesis("equal", "y", ("x",)),
     Hypothesis("sum", "x", ("x", "y")),
     Hypothesis("tens", "y", ("x",)),
+    Hypothesis("linear", "y", ("x",), 60.0, 1.0),
+    Hypothesis("product", "y", ("x", "x")),
 ]
 OTHERS: list[Row] = [CELLS[0], CELLS[1], CELLS[2]]
-CODED = Domain.from_dict({"a": 2, "b": 3})
-PAIRS = [(0, 1), (1, 0)]
+CODED = Domain.from_dict({"a": 2, "b": 3, "c": 2})
+ASKED = [((0,), 1), ((1,), 0), ((0, 2), 1), ((1, 2), 0)]
+"""Whether b follows from a, a from b, and either from the other and c."""
+REST = {1: 2}
+"""The last code of b stands for many values."""
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
@@ -53,16 +58,20 @@ def broken(rows: Sequence[Row]) -> Sealed:
 
 
 def undetermined(rows: Sequence[Row]) -> Sealed:
-    codes = np.array(rows, dtype=np.uint8).reshape(-1, 2).T
-    return PrivateUndetermined.of(PrivateRows.coded(list(codes), CODED), PAIRS)
+    codes = np.array(rows, dtype=np.uint8).reshape(-1, 3).T
+    return PrivateUndetermined.of(PrivateRows.coded(list(codes), CODED), ASKED, REST)
 
 
 KINDS: dict[str, tuple[Callable[[Sequence[Row]], Sealed], list[Row], list[list[Row]]]] = {
     "broken": (broken, CELLS, [[CELLS[2]] * 3, OTHERS]),
     "undetermined": (
         undetermined,
-        list(itertools.product(range(2), range(3))),
-        [[(0, 0)], [(0, 0), (0, 1), (1, 1), (1, 1), (0, 2)], [(0, 1)] * 3 + [(1, 1)] * 2],
+        list(itertools.product(range(2), range(3), range(2))),
+        [
+            [(0, 0, 0)],
+            [(0, 0, 0), (0, 1, 1), (1, 1, 0), (1, 1, 0), (1, 2, 0), (1, 2, 0)],
+            [(0, 1, 0)] * 3 + [(1, 1, 1), (1, 0, 0), (1, 0, 0), (1, 0, 0)],
+        ],
     ),
 }
 
@@ -107,7 +116,7 @@ def test_no_number_moves_by_more_than_a_persons_rows(kind: str, neighbours: Neig
 
 def test_what_is_charged_is_reached() -> None:
     """A row that breaks all hypotheses moves every number."""
-    assert check("undetermined", Neighbours.ADD_REMOVE, MOST)[1] == len(PAIRS) * MOST**2
+    assert check("undetermined", Neighbours.ADD_REMOVE, MOST)[1] == len(ASKED) * MOST**2
     assert check("broken", Neighbours.ADD_REMOVE, MOST)[1] == len(HYPOTHESES) * MOST**2
 
 
@@ -138,12 +147,24 @@ def test_a_planted_look_at_the_row_before_is_seen(monkeypatch: pytest.MonkeyPatc
 def test_a_planted_count_of_all_rows_of_a_code_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a code of a with two of b all rows, not those beside the most frequent."""
 
-    def all_rows(rows: Any, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-        tables = [rows.marginal(sorted(pair)).reshape(CODED.shape) for pair in pairs]
-        both = [table if a < b else table.T for table, (a, b) in zip(tables, pairs, strict=True)]
-        return np.array([own[(own > 0).sum(axis=1) > 1].sum() for own in both], dtype=np.int64)
+    def all_rows(rows: Any, asked: Any, rest: Any) -> np.ndarray:
+        table = rows.marginal((0, 1, 2)).reshape(CODED.shape)
+        some = [np.moveaxis(table, b, -1).reshape(-1, CODED.shape[b]) for _, b in asked]
+        return np.array([own[(own > 0).sum(axis=1) > 1].sum() for own in some], dtype=np.int64)
 
     monkeypatch.setattr(functions, "undetermined", all_rows)
+    with pytest.raises(AssertionError):
+        check("undetermined", Neighbours.ADD_REMOVE, 1)
+
+
+def test_a_planted_count_of_what_is_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of the code that stands for many values, times two."""
+    honest = functions.undetermined
+
+    def twice(rows: Any, asked: Any, rest: Any) -> np.ndarray:
+        return 2 * honest(rows, asked, {}) - honest(rows, asked, rest)
+
+    monkeypatch.setattr(functions, "undetermined", twice)
     with pytest.raises(AssertionError):
         check("undetermined", Neighbours.ADD_REMOVE, 1)
 
@@ -162,10 +183,11 @@ def test_a_planted_price_of_a_single_number_is_seen(monkeypatch: pytest.MonkeyPa
 
 def test_undetermined_is_what_a_table_gets_wrong() -> None:
     rng = np.random.default_rng(1)
-    rows = [(int(a), int(b)) for a, b in rng.integers(0, [2, 3], (50, 2))]
+    rows = [tuple(row) for row in rng.integers(0, CODED.shape, (50, 3)).tolist()]
     exact = undetermined(rows).reveal().exact(None).tolist()
-    for (a, b), wrong in zip(PAIRS, exact, strict=True):
-        by: dict[int, list[int]] = {}
+    for (of, b), wrong in zip(ASKED, exact, strict=True):
+        by: dict[Row, list[int]] = {}
         for row in rows:
-            by.setdefault(row[a], []).append(row[b])
-        assert wrong == sum(len(own) - max(map(own.count, own)) for own in by.values())
+            if not any(a in REST and row[a] == REST[a] for a in of):
+                by.setdefault(tuple(row[a] for a in of), []).append(row[b])
+        assert 0 < wrong == sum(len(own) - max(map(own.count, own)) for own in by.values())

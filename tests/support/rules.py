@@ -44,6 +44,10 @@ def keeps(rule: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
         if total is None:
             return None in parts
         return math.isclose(total, sum(part or 0 for part in parts), rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(rule["from"], list):
+        given = [row[name] for name in rule["from"]]
+        value = next((value for own, value in rule["map"] if own == given), rule.get("otherwise"))
+        return bool(row[rule["derive"]] == value)
     pairs = rule["map"].items() if isinstance(rule["map"], dict) else rule["map"]
     for condition, value in pairs:
         if holds(condition, row[rule["from"]]):

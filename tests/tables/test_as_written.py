@@ -27,7 +27,8 @@ from factored_mwem.errors import InputError
 from factored_mwem.owner.draft import draft
 from factored_mwem.owner.evaluation.readings import ReadColumn, read_alike
 from factored_mwem.tables.codes.codec import encode
-from factored_mwem.tables.codes.kinds import KINDS, kinds_of
+from factored_mwem.tables.codes.kinds import KINDS, ZEROS, kinds_of
+from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.spelling import respelt
 from factored_mwem.tables.inputs.source import open_table
 
@@ -78,6 +79,46 @@ def test_a_marker_is_missing_but_in_a_column_of_text(tmp_path: Path, marker: str
         assert column.type == own
         assert abs(column.null_count - 250) <= 1 if name != "word" else column.null_count == 0
     assert abs(made.column("word").to_pylist().count(marker) - 250) <= 1
+
+
+FORMS = {
+    "one zero": ["3.0", "14.0", "15400.0"],
+    "with halves": ["3.0", "15400.5", "7.0"],
+    "two digits": ["3.00", "12.50", "12.99", "7.00"],
+    "plain": ["3", "14", "15400"],
+    "some": ["3.5", "14", "15400"],
+    "two forms": ["3", "14", "3.0"],
+}
+
+
+def formed(folder: Path, values: list[str], among: list[str]) -> pa.ChunkedArray:
+    """A column as it comes out that was learnt without noise, of `values` and texts `among` them."""
+    rng = np.random.default_rng(0)
+    cells = [*rng.choice(values, 900 - 300 * len(among)), *(among * 300)]
+    lines = [f"{cell},{'ab'[i % 2]}" for i, cell in enumerate(cells)]
+    table = file_of(folder, "\n".join(["x,k", *lines]) + "\n")
+    return run(table, LEARNT, FakeNoise(), domain=None).to_arrow().column("x")
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.usefixtures("without_functions")
+def test_numbers_come_back_as_they_were_written(tmp_path: Path, name: str) -> None:
+    """Among texts letter for letter; alone as floats, which every CSV file has with a point, where most whole
+    numbers have zeros.
+    """
+    own = FORMS[name]
+    floats = name not in ("plain", "two forms")
+    alone = formed(tmp_path, own, [])
+    assert alone.type == (pa.float64() if floats else pa.int64())
+    assert {*alone.to_pylist()} <= {float(value) for value in own}
+    texts = {*formed(tmp_path, own, ["N"]).to_pylist()}
+    assert texts == ({*own, "N"} - ({"3.0"} if name == "two forms" else set()))
+
+
+@pytest.mark.usefixtures("without_functions")
+def test_a_planted_vote_that_hears_no_zeros_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ColumnProfile, "spelt_votes", lambda self: np.pad(self.votes(), (0, ZEROS)))
+    assert "3.0" not in formed(tmp_path, FORMS["one zero"], ["N"]).to_pylist()
 
 
 def test_a_declared_column_reads_markers_as_its_type_says() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+import math
+from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from factored_mwem.tables.codes.rest import Known
 TIME = Known(MOMENTS, "datetime", 1.0)
 WHOLE, CENTS = Known(NUMBERS, "integer", 1.0), Known(NUMBERS, "integer", 100.0)
 TEXT = Known((), "string", 1.0)
+TIMES, PLUS = Decimal("1.8"), Decimal(32)
 
 
 def breaks(hypothesis: Hypothesis, row: dict[str, Any]) -> bool:
@@ -30,6 +32,11 @@ def breaks(hypothesis: Hypothesis, row: dict[str, Any]) -> bool:
         return target is not None
     if hypothesis.function == "sum":
         return target is None or target != sum(sources)
+    if hypothesis.function in ("linear", "product"):
+        exact = math.prod(sources) if hypothesis.function == "product" else sources[0] * TIMES + PLUS
+        digits = Decimal("0.01") if hypothesis.target == "z" else Decimal(1)
+        ways = [exact.quantize(digits, rounding=way) for way in (ROUND_HALF_UP, ROUND_HALF_DOWN)]
+        return target is None or target not in ways
     expected = {"hour": lambda v: v.hour, "below hundred": lambda v: v % 100}[hypothesis.function](sources[0])
     return target is None or target != expected
 
@@ -52,6 +59,21 @@ CASES: list[tuple[Hypothesis, dict[str, tuple[Known, list[Any]]]]] = [
             "x": (CENTS, [None, Decimal("0.29"), Decimal("1.10")]),
             "y": (WHOLE, [None, 1, 2]),
             "z": (CENTS, [None, Decimal("1.29"), Decimal("3.10")]),
+        },
+    ),
+    (
+        Hypothesis("product", "z", ("x", "y")),
+        {
+            "x": (CENTS, [None, Decimal("0.29"), Decimal("1.25"), Decimal(-3)]),
+            "y": (CENTS, [None, Decimal(3), Decimal("0.1"), Decimal("-0.01")]),
+            "z": (CENTS, [None, Decimal("0.87"), Decimal("0.13"), Decimal("0.12"), Decimal("0.03")]),
+        },
+    ),
+    (
+        Hypothesis("linear", "y", ("x",), float(TIMES), float(PLUS)),
+        {
+            "x": (CENTS, [None, Decimal(0), Decimal("37.5"), Decimal("-40")]),
+            "y": (WHOLE, [None, 32, 99, 100, -40]),
         },
     ),
     (Hypothesis("equal", "b", ("a",)), {"a": (TEXT, [None, "p", "q"]), "b": (TEXT, [None, "q", "r"])}),

@@ -125,6 +125,26 @@ def test_a_derived_column_has_the_value_of_the_map(
     assert found == set(zip(["p", "q", None], [*values, None], strict=True))
 
 
+@pytest.mark.parametrize(("target", "given", "arrow", "values"), TARGETS)
+def test_a_column_that_follows_from_two_has_the_value_of_both(
+    target: dict[str, Any], given: list[Any], arrow: pa.DataType, values: list[Any]
+) -> None:
+    """Also where one of them follows from another itself, and of combinations that nobody listed."""
+    listed = [[["p", 0], given[0]], [["q", 0], given[1]], [[None, 1], given[1]]]
+    rules = [
+        {"derive": "d", "from": ["a", "n"], "map": listed, "otherwise": given[0]},
+        {"derive": "n", "from": "m", "map": {"x": 0, "y": 1}},
+    ]
+    must = {"required": True}
+    more = [field("n", "integer", 0, 1) | {"constraints": {"minimum": 0, "maximum": 1, **must}}]
+    more += [{"name": "m", "categories": ["x", "y"], "constraints": must}]
+    types = {"d": arrow, "a": pa.string(), "n": pa.int64(), "m": pa.string()}
+    made = rows_of([{**target, "name": "d"}, SOURCE, *more], rules, types)
+    found = {(row["a"], row["n"], row["d"]) for row in made.to_pylist()}
+    expected = {("p", 0): 0, ("q", 0): 1, (None, 0): 0, ("p", 1): 0, ("q", 1): 0, (None, 1): 1}
+    assert found == {(*pair, values[place]) for pair, place in expected.items()}
+
+
 def test_what_follows_from_a_sum() -> None:
     """A sum of derived and drawn numbers, and a column that follows from the sum."""
     must = {"required": True}

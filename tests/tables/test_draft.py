@@ -14,6 +14,7 @@ import pytest
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.rules import Lookup, in_words
 from factored_mwem.owner.draft import MAX_CATEGORIES, draft
 from factored_mwem.owner.questions import IDENTIFIER, NUMBERED
 from factored_mwem.tables.backends.codes import encode_table
@@ -238,6 +239,56 @@ def test_what_all_rows_say_of_two_columns_is_proposed_as_rules() -> None:
         {"compute": "copy", "as": "equal", "of": "hour"},
         {"compute": "hour", "as": "hour", "of": "time"},
     ]
+
+
+def test_arithmetic_and_tables_that_all_rows_keep_are_proposed() -> None:
+    rng = np.random.default_rng(0)
+    price, number, celsius = (
+        rng.integers(1, 90, 3000) / 4,
+        rng.integers(1, 9, 3000),
+        rng.integers(-90, 300, 3000),
+    )
+    start, end, state = rng.integers(0, 3, 3000), rng.integers(0, 7, 3000), rng.choice(5, 3000)
+    table = {
+        "price": price,
+        "number": number,
+        "cost": (price * number).round(2),
+        "c": celsius / 10,
+        "f": (celsius * 0.18 + 32).round(1),
+        "start": [f"S{i}" for i in start],
+        "end": [f"E{i}" for i in end],
+        "far": start * end % 5 * 40,
+        "nearly": start * end % 5 * 40 + (np.arange(3000) == 2999),
+        "state": [f"T{i}" for i in state],
+        "region": [["north", "south", "west"][i % 3] for i in state],
+    }
+    found = draft(pa.table(table))
+    assert {in_words(rule) for rule in found.rules} == {  # type: ignore[arg-type]
+        "'cost' is 'price' x 'number'",
+        "'f' is 1.8 x 'c' + 32",
+        "'far' follows from 'start' and 'end'",
+        "'region' follows from 'state'",
+    }
+    (far,) = [rule for rule in found.rules if isinstance(rule, Lookup)]
+    told = dict(far.map)
+    for s, e in zip(start, end, strict=True):
+        assert told.get((f"S{s}", f"E{e}"), far.otherwise) == s * e % 5 * 40
+    assert Domain.from_dict(json.loads(json.dumps(found.to_dict()))).rules == found.rules
+
+
+def test_a_table_with_few_rows_for_its_values_is_not_proposed() -> None:
+    rows = np.arange(300)
+    table = {"a": rows % 20, "b": rows % 21, "c": (rows % 20) * (rows % 21) % 17}
+    assert not draft(pa.table(table)).rules
+
+
+@pytest.mark.parametrize("zeros", ["", ".0", ".00"])
+def test_zeros_behind_a_point_are_seen(tmp_path: Any, zeros: str) -> None:
+    rows = [f"{i % 70}{zeros},{'N' if i % 9 == 0 else i % 70}{zeros * bool(i % 9)}" for i in range(900)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+    drafted = draft(tmp_path / "t.csv")
+    assert drafted["x"].type == drafted["y"].type == ("number" if zeros else "integer")
+    assert drafted["x"].zeros is None and drafted["y"].zeros == (len(zeros) - 1 if zeros else None)
 
 
 # --- what a person must decide

@@ -16,35 +16,54 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import WIDEST
 from factored_mwem.domain.functions import EQUAL, applied
-from factored_mwem.domain.rules import Computed, Sum
+from factored_mwem.domain.rules import Arithmetic, Computed, Product, Sum
 from factored_mwem.tables.codes.kinds import KINDS
 from factored_mwem.tables.codes.parsing import plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted
 from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.table import Table
 
-SUM = "sum"
+SUM, LINEAR, PRODUCT = "sum", "linear", "product"
+_UNITS = (10, 100, 1000, 10**6, 60, 3600, 24, 1440, 7, 12, 2.54, 0.3048, 1.609, 1.609344, 0.4536, 0.45359237)
+LINEAR_MAPS = (
+    (1.8, 32.0),
+    *((float(u), 0.0) for u in _UNITS),
+    *((1 / u, 0.0) for u in _UNITS),
+    (5 / 9, -160 / 9),
+)
+"""(times, plus): what people write in two units is looked for by these. Public."""
+HALF = 0.5 + 2**-20
+"""How far a rounded number may be from what it was rounded from, of its last digit."""
 ABSENT = ("null", "marker")
 """Kinds of cells that hold nothing."""
 
 
 class Hypothesis(NamedTuple):
-    """That in every row column `target` is a function of `sources`: EQUAL to the only one, their SUM, or one
-    of FUNCTIONS of it. Public.
+    """That in every row column `target` is a function of `sources`: EQUAL to the only one, their SUM, their
+    PRODUCT, LINEAR in the only one (`times` it, `plus` a number), or one of FUNCTIONS of it. Public.
     """
 
     function: str
     target: str
     sources: tuple[str, ...]
+    times: float = 1.0
+    plus: float = 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target, *self.sources)
 
     @property
-    def rule(self) -> Sum | Computed:
+    def rule(self) -> Arithmetic | Computed:
         if self.function == SUM:
             return Sum(sum=self.target, of=self.sources)
+        if self.function == PRODUCT:
+            return Product(product=self.target, of=self.sources)
+        if self.function == LINEAR:
+            more = {"plus": self.plus} if self.plus else {}
+            return Sum.model_validate(
+                {"sum": self.target, "of": self.sources, "times": (self.times,), **more}
+            )
         fields = {"compute": self.target, "as": self.function, "of": self.sources[0]}
         return Computed.model_validate(fields)
 
@@ -94,6 +113,9 @@ def _breaks(hypothesis: Hypothesis, cells: Mapping[str, _Cells]) -> np.ndarray:
         return _differ(target, sources[0])
     units, read = target.units
     values, present = units[target.place], read[target.place]
+    if hypothesis.function in (LINEAR, PRODUCT):
+        expected, complete = _calculated(hypothesis.rule, target, sources)
+        return np.where(complete & present, np.abs(values - expected) > HALF, complete != present)
     if hypothesis.function == SUM:
         expected, complete = _summed(target, sources)
     else:
@@ -102,6 +124,21 @@ def _breaks(hypothesis: Hypothesis, cells: Mapping[str, _Cells]) -> np.ndarray:
         expected, complete = own[sources[0].place], readable[sources[0].place]
         expected = expected * int(target.known.scale)
     return np.where(complete & present, values != expected, complete != present)
+
+
+def _calculated(
+    rule: Arithmetic | Computed, target: _Cells, sources: Sequence[_Cells]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(float64[row]: what the rule makes of the sources in units of the target, before it is rounded,
+    bool[row]: whether all can be read).
+    """
+    assert not isinstance(rule, Computed)
+    parts, complete = list[np.ndarray](), np.ones(len(target.place), dtype=bool)
+    for source in sources:
+        units, read = source.units
+        parts.append(units[source.place] / source.known.scale)
+        complete &= read[source.place]
+    return rule.total(parts) * target.known.scale, complete
 
 
 def _differ(one: _Cells, other: _Cells) -> np.ndarray:

@@ -193,6 +193,8 @@ def typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: b
         values = pc.assume_timezone(values, "UTC")
     elif is_text(arrow) and pa.types.is_timestamp(values.type) and attribute.time_zone:
         values = pc.assume_timezone(values, "UTC").cast(pa.timestamp("us", attribute.time_zone))
+    if is_text(arrow) and attribute.zeros is not None and pa.types.is_floating(values.type):
+        values = _with_zeros(values, attribute.zeros)
     if is_text(arrow):
         values = values.cast(pa.string())  # the only text that everything can be cast to
     return values.cast(arrow, safe=safe)
@@ -210,6 +212,18 @@ def _decimals(values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
         return values.cast(pa.decimal128(38, 0)).cast(arrow, safe=safe)
     rounded = [None if v is None else round(v, arrow.scale) for v in values.to_pylist()]
     return pa.array(rounded, pa.float64()).cast(arrow, safe=safe)
+
+
+def _with_zeros(values: pa.Array, zeros: int) -> pa.Array:
+    """Numbers as text, with at least so many digits behind the point."""
+    texts = values.cast(pa.string())
+    if zeros > 1:
+        short = pc.match_substring_regex(texts, rf"^-?[0-9]+([.][0-9]{{1,{zeros - 1}}})?$")
+        padded = pc.utf8_rpad(pc.replace_substring_regex(texts, "^.*[.]|^[^.]*$", ""), zeros, "0")
+        whole = pc.replace_substring_regex(texts, "[.].*$", "")
+        return pc.if_else(short, pc.binary_join_element_wise(whole, padded, "."), texts)
+    whole = pc.match_substring_regex(texts, "^-?[0-9]+$")
+    return pc.if_else(whole, pc.binary_join_element_wise(texts, "0", "."), texts)
 
 
 def as_string(arrow: pa.DataType) -> pa.DataType:

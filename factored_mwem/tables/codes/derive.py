@@ -13,7 +13,7 @@ import pyarrow as pa
 from factored_mwem.domain.conditions import code_of, intervals
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import EQUAL
-from factored_mwem.domain.rules import Chain, Computed, Derivation, Order, Sum
+from factored_mwem.domain.rules import Arithmetic, Chain, Computed, Derivation, Lookup, Order
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import as_string, column_of, decode, from_units, typed
@@ -69,33 +69,44 @@ def decode_table(
     for name, of in domain.derived.items():
         if isinstance(of, Computed):
             made[name] = made[of.of]
-        elif isinstance(of, Derivation):
-            drawn = by_name[of.from_] if of.from_ in by_name else encode(domain[of.from_], made[of.from_])
-            made[name] = _values(domain, of, schema.field(name), rng).take(pa.array(drawn.astype(np.int64)))
+        elif isinstance(of, Derivation | Lookup):
+            cells = np.zeros(1, dtype=np.int64)
+            for source in of.sources:
+                drawn = by_name[source] if source in by_name else encode(domain[source], made[source])
+                cells = cells * domain[source].size + drawn.astype(np.int64)
+            made[name] = _values(domain, of, schema.field(name), rng).take(pa.array(cells))
         else:
             made[name] = _total(domain, of, made, schema.field(name))
     return [made[field.name] for field in schema]
 
 
-def _values(domain: Domain, rule: Derivation, field: pa.Field, rng: np.random.Generator) -> pa.Array:
-    """The derived column's value for each code of its source."""
-    attribute, values = domain[rule.derive], domain.values_of(rule)
+def _values(domain: Domain, rule: Derivation | Lookup, field: pa.Field, rng: np.random.Generator) -> pa.Array:
+    """The derived column's value for each code of its source, or combination of codes of its sources."""
+    attribute = domain[rule.derive]
+    if isinstance(rule, Lookup):
+        places, values = domain.combinations[rule.derive]
+    else:
+        places, values = None, domain.values_of(rule)
     codes = np.array([code_of(attribute, value) for value in values], dtype=np.int64)
     if attribute.categorical:
-        return decode(attribute, codes, field, rng)  # listed values: nothing is drawn
+        made = decode(attribute, codes, field, rng)  # listed values: nothing is drawn
+        return made if places is None else made.take(pa.array(places))
     units = [0 if v is None or v in attribute.sentinels else attribute._scalar(v) for v in values]
     null = np.array([value is None for value in values])
-    return column_of(attribute, codes, np.array(units, dtype=attribute.cuts.dtype), null, field.type)
+    made = column_of(attribute, codes, np.array(units, dtype=attribute.cuts.dtype), null, field.type)
+    return made if places is None else made.take(pa.array(places))
 
 
-def _total(domain: Domain, rule: Sum, made: Mapping[str, pa.Array], field: pa.Field) -> pa.Array:
-    """The sum of what the rows hold in the parts."""
-    attribute = domain[rule.sum]
+def _total(domain: Domain, rule: Arithmetic, made: Mapping[str, pa.Array], field: pa.Field) -> pa.Array:
+    """The sum or product of what the rows hold in the parts."""
+    attribute = domain[rule.columns[0]]
     parts = [read_units(domain[name], plain(made[name])) for name in rule.of]
     null = reduce(np.logical_or, (np.ma.getmaskarray(part) for part in parts))
-    kind = np.int64 if attribute.type == "integer" else np.float64
-    total = reduce(np.add, (part.filled(0).astype(kind) for part in parts))
-    if attribute.decimals is not None:
+    kind = np.int64 if attribute.type == "integer" and rule.plain else np.float64
+    total = rule.total([part.filled(0).astype(kind) for part in parts])
+    if attribute.type == "integer":
+        total = np.rint(total).astype(np.int64)
+    elif attribute.decimals is not None:
         total = np.round(total, attribute.decimals)
     values = from_units(attribute, total, null if attribute.nullable else None)
     return typed(attribute, values, field.type, safe=False)

@@ -37,6 +37,8 @@ column of text.
 """
 NUMBERS = ("integer", *DECIMALS, "number")
 MOMENTS = ("date", *RESOLUTIONS, "datetime")
+ZEROS = 6
+"""Whole numbers of a column of text may be written with so many zeros behind a point, or none."""
 QUARTERS = range(15, 14 * 60 + 1, 15)
 ZONES = ("", "UTC", *(f"{sign}{m // 60:02}:{m % 60:02}" for sign in "+-" for m in QUARTERS))
 """What a timestamp may say of its zone: nothing, UTC, or an offset; others count as UTC."""
@@ -113,6 +115,13 @@ def units_of(values: pa.Array, kind: str) -> np.ma.MaskedArray:
     """
     own = "number" if kind in NUMBERS else "date" if kind == "date" else "datetime"
     return read_units(_reader(own), values)
+
+
+def zeros_of(values: pa.Array) -> np.ndarray:
+    """int64[value]: the zeros behind the point of a whole number in a column of text, up to ZEROS."""
+    zeros = pc.struct_field(pc.extract_regex(pc.utf8_trim_whitespace(values), r"[.](?P<zeros>0*)$"), "zeros")
+    count = pc.fill_null(pc.utf8_length(zeros), 0).to_numpy(zero_copy_only=False)
+    return np.minimum(count.astype(np.int64), ZEROS)
 
 
 def zones_of(values: pa.Array) -> np.ndarray:

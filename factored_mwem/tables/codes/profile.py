@@ -14,7 +14,17 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import WIDEST
 from factored_mwem.errors import ResourceError
-from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, ZONES, kind_of, kinds_of, units_of, zones_of
+from factored_mwem.tables.codes.kinds import (
+    KINDS,
+    MOMENTS,
+    ZEROS,
+    ZONES,
+    kind_of,
+    kinds_of,
+    units_of,
+    zeros_of,
+    zones_of,
+)
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.inputs.table import Private, Table
 
@@ -89,6 +99,18 @@ class ColumnProfile(Private):
     def votes(self) -> np.ndarray:
         """int64[kind]: how many rows hold a value of each of KINDS."""
         return np.bincount(self.kinds, self.counts, minlength=len(KINDS)).astype(np.int64)
+
+    def spelt_votes(self) -> np.ndarray:
+        """int64[kind, then 1 to ZEROS]: the same, but whole numbers that a column of text has with zeros
+        behind a point are counted at the end, by how many zeros.
+        """
+        votes, counts = self.votes(), np.zeros(ZEROS + 1, dtype=np.int64)
+        which = np.flatnonzero(self.kinds == KINDS.index("integer"))
+        if is_text(self.values.type) and len(which):
+            zeros = zeros_of(self.values.take(pa.array(which)))
+            counts += np.bincount(zeros, self.counts[which], minlength=ZEROS + 1).astype(np.int64)
+            votes[KINDS.index("integer")] = counts[0]
+        return np.concatenate([votes, counts[1:]])
 
     def texts(self, without: Sequence[str], least: int = 0) -> dict[str, int]:
         """The rows of each value that is none of these kinds (nor null), less `least`, where any are left."""
