@@ -364,16 +364,14 @@ def test_looks_that_go_closer_cost_no_more_than_one(width: int) -> None:
 
 @pytest.mark.parametrize(("others", "part"), [(0, discovery.GLANCE), (100, discovery.GLANCE), (2000, 1)])
 def test_a_column_whose_popular_values_are_all_there_is_gets_a_glance(others: int, part: Fraction) -> None:
-    """What the first look at its cells costs follows from noisy answers: the votes less the values' counts."""
+    """What the first look at its cells costs follows from noisy answers: the votes and the values' counts."""
     accountant = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
     session, rho = Session(accountant, ONE, FakeNoise()), Fraction(1, 10)
     values = [0, 1] * 10_000 + [5 + i % 90 for i in range(others)]
     sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, pa.int64())})), ["x"])["x"])
     known = {0.0: 10_000, 1.0: 10_000}
-    start = FoundColumn(
-        *(pa.field("x", pa.int64()), "integer", 20_000.0, 20_000.0),
-        **{"numbers": len(values), "vote_stddev": 100.0, "values": known, "stddev": 50.0},
-    )
+    start = FoundColumn(pa.field("x", pa.int64()), "integer", 2e4, 2e4, values=known, stddev=50.0)
+    start = dataclasses.replace(start, numbers=len(values), vote_stddev=100.0)
     found = ColumnDiscovery(session, sealed, start).beside_values(rho)
     costs = {entry.target[-1]: float(entry.cost / rho) for entry in accountant.entries}
     assert costs["range"] == pytest.approx(float((discovery.RANGE - discovery.ROUNDING) * part), rel=1e-3)
