@@ -117,7 +117,7 @@ def learn(
     kept_back = budget.amount * maps_share(policy)
     cost = max(session.left - kept_back, Fraction(0))
     if not alone:
-        cost = session.left * one_way_share(first, policy, budget, rows)
+        cost = session.left * one_way_share(first, policy, budget, rows, counted=True)
     taken = [
         session.measure(session.rows, (a,), cost=cost * part)
         for a, part in enumerate(initial_shares(first.shape))

@@ -29,13 +29,18 @@ def tree_rounds(policy: Policy, columns: int) -> int:
     return min(max(4, round(TUNED.rounds_each * columns)), TUNED.most_rounds)
 
 
-def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -> Fraction:
+def one_way_share(
+    domain: Domain, policy: Policy, budget: Budget, rows: float, *, counted: bool = False
+) -> Fraction:
     """The share of the budget that the first measurements get, where rounds come after them: it follows d,
     the sizes of the attributes and the problem's scale, and was tuned on Adult. Public facts only.
+    `counted`: what lies inside the groups that rounds look at has noisy counts already, of discovery; so the
+    mean attribute counts as no larger than those.
     """
     if policy.initial_share is not None:
         return Fraction(policy.initial_share)
     size = sum(s ** (2 / 3) for s in domain.shape) / len(domain)
+    size = min(size, TUNED.groups[0] ** (2 / 3)) if counted else size
     share = 0.18 * size**1.4 * (len(domain) / signal(budget, rows / policy.unit.weight) ** 2) ** 0.2
     return Fraction(round(min(max(share, 0.03), 0.5), 3))
 

@@ -83,6 +83,8 @@ CLOSER, CLOSEST = Fraction(1, 8), 4
 """Of the second of those looks, what one at crowded cells costs, and how many there may be before it."""
 ROUNDING = Fraction(1, 4)
 """What the first look at whole numbers gives away for what they are rounded to."""
+GLANCE = Fraction(1, 8)
+"""Of what that look costs, what one costs at a column whose popular values seem to be all there is."""
 ZONE = Fraction(1, 4)
 """And what timestamps of a column of text say of their zone."""
 AGREED = 0.9
@@ -206,6 +208,7 @@ def discover(
             rows,
             present=rows - float(seen.noisy[KINDS.index("null")]),
             numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
+            vote_stddev=seen.stddev,
             enough=0.0 if kind == "boolean" else math.inf,
             decimals=seen.decimals() if kind == "number" else None,
             zeros=seen.zeros if kind == "number" else 0,
@@ -276,17 +279,18 @@ class ColumnDiscovery:
 
     def beside_values(self, part: Fraction) -> FoundColumn:
         """With cells of the numbers or moments that are not popular, unless most values are texts. Cost:
-        `part` for each of their weights.
+        `part` for each of their weights, and less where a glance is enough: what noisy answers say.
         """
         found = self.found
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
+        first = part * GLANCE if found.all_popular else part
         if _zoned(found.column, found.type):
             found = self.zone(part * ZONE)
         if found.type != "integer":
-            return replace(self, found=found).cells(part * RANGE, part * DETAIL)
-        found = self.rounded(part * ROUNDING)
-        return replace(self, found=found).cells(part * (RANGE - ROUNDING), part * DETAIL)
+            return replace(self, found=found).cells(first * RANGE, part * DETAIL)
+        found = self.rounded(first * ROUNDING)
+        return replace(self, found=found).cells(first * (RANGE - ROUNDING), part * DETAIL)
 
     def popular(self, cost: Fraction, delta: Fraction) -> FoundColumn:
         """Every value whose noisy count passes the threshold.

@@ -14,6 +14,13 @@ from factored_mwem.domain.singles import SingleCells, Singles
 from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS, kind_of, tick_of
 from factored_mwem.tables.codes.rest import CLAIM, LEAST_CLAIM, Known
 
+FLAGS = 8
+"""Popular values of a column at most that may be all there is: flags, ratings, classes."""
+LEFT, HIDDEN = 2.0, 1 / 20
+"""Deviations of noise below which what is left beside them may be nothing, and how large a part of the
+column's numbers these may be.
+"""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundColumn:
@@ -21,7 +28,8 @@ class FoundColumn:
 
     `type`: of its numbers or moments, or "string" or "boolean". `zeros`: how many of them most whole numbers
     have behind a point. `rows`, `present`, `numbers`: noisy counts of the table's rows, of this column's
-    values that are not null, and of those that are numbers or moments.
+    values that are not null, and of those that are numbers or moments. `vote_stddev`: of the noise of each of
+    the votes that these are from.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
     standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
     they were found by what rows that hold other rare values gave them. `enough`: a value that more rows hold
@@ -62,6 +70,7 @@ class FoundColumn:
     singles: Singles | None = None
     multiple_of: int = 1
     numbers: float = 0.0
+    vote_stddev: float = 0.0
     mixed: bool = False
     rounded: float = 0.0
     rounded_stddev: float = 0.0
@@ -103,6 +112,15 @@ class FoundColumn:
         if self.cells is not None:  # what they showed is all that is to be known of these
             values |= frozenset(self.cells.units.astype(np.float64).tolist())
         return Known(self.kinds, self.unit, self.scale, values, texts, claim)
+
+    @property
+    def all_popular(self) -> bool:
+        """Whether few popular values seem to be all numbers or moments that there are: what is left of these
+        does not stand out from the noise, and that could not hide more than a small part of them.
+        """
+        noise = math.hypot(self.vote_stddev, self.stddev * len(self.values) ** 0.5)
+        left = self.numbers - sum(self.values.values())
+        return 0 < len(self.values) <= FLAGS and left < LEFT * noise < HIDDEN * self.numbers
 
     @property
     def mostly_text(self) -> bool:

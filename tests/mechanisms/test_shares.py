@@ -17,7 +17,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import MAX_ROUNDS, Course, choose_rounds
 from factored_mwem.mechanisms.rounds import Schedule
-from factored_mwem.mechanisms.shares import initial_shares
+from factored_mwem.mechanisms.shares import initial_shares, one_way_share
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.promise import DISCOVERY_DELTA
 from factored_mwem.workload.workload import Workload
@@ -73,6 +73,23 @@ def test_more_signal_means_more_rounds_and_a_smaller_start() -> None:
         for less, more in itertools.pairwise(plans):
             assert less.rounds <= more.rounds and less.first_share >= more.first_share
         assert plans[0].rounds < plans[-1].rounds and plans[0].first_share > plans[-1].first_share
+
+
+def test_what_discovery_has_counted_takes_no_more_than_groups_would() -> None:
+    """Seen to fail: first marginals of 136 codes a column took half of what was left, and rounds got a third
+    of the budget. Where columns are small, or there are few rows, it changes nothing.
+    """
+    policy, budget = Policy.of(epsilon=1.0, delta=1e-9), budget_of(1.0, 1e-9)
+
+    def share(size: int, rows: float) -> tuple[float, float]:
+        domain = Domain.from_dict({f"a{i}": size for i in range(9)})
+        plain, less = (one_way_share(domain, policy, budget, rows, counted=c) for c in (False, True))
+        return float(plain), float(less)
+
+    wide, groups, small = share(136, 28_597), share(32, 28_597), share(9, 28_597)
+    assert wide[0] == 0.5 and 0.2 < wide[1] < 0.3 and wide[1] == groups[1] == groups[0]
+    assert small[0] == small[1] < groups[1]
+    assert share(136, 100)[1] == 0.5
 
 
 def test_no_round_where_nothing_is_left_to_choose() -> None:

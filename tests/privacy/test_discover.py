@@ -4,6 +4,7 @@ from noisy answers alone, whoever a person is and whatever one row holds.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 import math
@@ -108,12 +109,8 @@ def readings_of(
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
     found = ColumnDiscovery(session, sealed, found).popular(rho, Fraction(1, 10**6))
-    if kind == "integer":
-        found = ColumnDiscovery(session, sealed, found).rounded(rho)
-    if kind == "datetime" and arrow == pa.string():
-        found = ColumnDiscovery(session, sealed, found).zone(rho)
     if kind != "string":
-        found = ColumnDiscovery(session, sealed, found).cells(rho, rho)
+        found = ColumnDiscovery(session, sealed, found).beside_values(rho)
     return (votes, found), fake, accountant
 
 
@@ -368,6 +365,31 @@ def test_looks_that_go_closer_cost_no_more_than_one(width: int) -> None:
     assert 1 <= names.count("closer") <= discovery.CLOSEST
     costs = [cost for _, cost in charged]
     assert Fraction(99, 100) * rho < sum(costs[1:]) <= rho and costs[0] <= rho
+
+
+@pytest.mark.parametrize(("others", "part"), [(0, discovery.GLANCE), (100, discovery.GLANCE), (2000, 1)])
+def test_a_column_whose_popular_values_are_all_there_is_gets_a_glance(others: int, part: Fraction) -> None:
+    """What the first look at its cells costs follows from noisy answers: the votes and the values' counts."""
+    accountant = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
+    session, rho = Session(accountant, ONE, FakeNoise()), Fraction(1, 10)
+    values = [0, 1] * 10_000 + [5 + i % 90 for i in range(others)]
+    sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, pa.int64())})), ["x"])["x"])
+    known = {0.0: 10_000, 1.0: 10_000}
+    start = FoundColumn(pa.field("x", pa.int64()), "integer", 2e4, 2e4, values=known, stddev=50.0)
+    start = dataclasses.replace(start, numbers=len(values), vote_stddev=100.0)
+    found = ColumnDiscovery(session, sealed, start).beside_values(rho)
+    costs = {entry.target[-1]: float(entry.cost / rho) for entry in accountant.entries}
+    assert costs["range"] == pytest.approx(float((discovery.RANGE - discovery.ROUNDING) * part), rel=1e-3)
+    assert costs["multiples"] == pytest.approx(float(discovery.ROUNDING * part), rel=1e-3)
+    assert (found.edges is not None) == (others > 0)  # a glance sees what is there, too
+
+
+@pytest.mark.parametrize("stddev", [0.0, 600.0])
+def test_no_glance_is_enough_where_nothing_was_found_or_noise_may_hide_much(stddev: float) -> None:
+    facts = {"numbers": 20_000.0, "vote_stddev": stddev}
+    start = FoundColumn(pa.field("x", pa.int64()), "integer", 20_000.0, 20_000.0, **facts)
+    assert not start.all_popular
+    assert not dataclasses.replace(start, values={0.0: 19_990}).all_popular
 
 
 # --- what is found ---
