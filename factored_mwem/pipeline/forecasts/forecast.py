@@ -142,7 +142,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         swept=len(sweep.views),
         predicted_error=alone[-1] if alone else None,
         warning=plan.late or slow(plan.request.workload, plan.domain, policy),
-        certificate=forecast_certificate(plan, float(rows)),
+        certificate=forecast_certificate(plan, counted),
         people=PeopleForecast.of(policy),
     )
 

@@ -15,6 +15,7 @@ from factored_mwem.domain.rules import in_words, written
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
+from factored_mwem.pipeline.drawable import Drawable
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     FoundRule,
@@ -40,7 +41,7 @@ MUCH = 0.1
 def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
     """The manifest of a fitted model: parameters, domain, charges, noisy measurements; all public."""
     request, policy, domain, model = plan.request, plan.policy, plan.domain, fitted.model
-    names = model.levels.names(plan.modelled.names)
+    names, drawable = model.levels.names(plan.modelled.names), drawable_of(plan, model)
     cliques = [clique for part in model.components for clique in part.tree.cliques]
     return Manifest(
         **spent.facts(
@@ -56,22 +57,19 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         rounds=fitted.rounds,
         measurements=tuple(_measured(m, names) for m in fitted.measurements),
         residuals=tuple(map(_residuals, fitted.residuals)),
-        estimated_rows=round(_rows_model(plan, model).total),
-        people=_people(plan, model),
+        estimated_rows=round(drawable.of_rows.total),
+        people=drawable.people,
         found_rules=tuple(_found_rules(plan)),
         sample_seed=request.sample_seed,
-        warnings=tuple(_warnings(plan, fitted)),
+        warnings=tuple(_warnings(plan, fitted, drawable.of_rows.total)),
         notes=(*fitted.notes, *_unseen_decimals(plan)),
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
     )
 
 
-def _rows_model(plan: Plan, model: Forest) -> Forest:
-    if not plan.policy.people or plan.people is None:
-        return model
-    from factored_mwem.pipeline.people import rows_model
-
-    return rows_model(model, plan.domain, plan.policy.unit, plan.people.most_rows)
+def drawable_of(plan: Plan, model: Forest) -> Drawable:
+    """What a release of this model draws its rows from."""
+    return Drawable(model, plan.domain, plan.schema, plan.policy.unit, _people(plan, model))
 
 
 def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
@@ -124,9 +122,11 @@ def _residuals(r: Residuals) -> MeasuredResiduals:
     return MeasuredResiduals(order=r.order, subsets=subsets, answers=len(r.noisy), scale=r.scale.value)
 
 
-def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
-    """Warnings for readers of the manifest, from public facts and noisy answers only."""
-    policy, records = plan.policy, _rows_model(plan, fitted.model).total
+def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
+    """Warnings for readers of the manifest, from public facts and noisy answers only. `records`: about how
+    many rows there are.
+    """
+    policy = plan.policy
     if plan.late:
         yield plan.late
     if policy.epsilon > 10:
