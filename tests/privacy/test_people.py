@@ -536,7 +536,6 @@ def test_a_release_answers_for_people_and_for_rows() -> None:
         ({"people": True}, "privacy_id"),
         ({"people": True, "privacy_id": "who", "contributions": 1}, "contributions from 2 to 1008"),
         ({"people": True, "privacy_id": "who", "contributions": 1009}, "contributions from 2 to 1008"),
-        ({"people": True, "privacy_id": "who", "contributions": 3, "engine": "mwem"}, "counts rows"),
         ({"person_columns": ["a"]}, "person_columns needs people"),
         (
             {"people": True, "privacy_id": "who", "contributions": 3, "person_columns": ["who"]},
