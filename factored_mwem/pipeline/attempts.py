@@ -24,12 +24,10 @@ from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.mechanisms.rounds import Report
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import Batches
-from factored_mwem.pipeline.drawable import generator
+from factored_mwem.pipeline.drawable import generator, number_of_rows
 from factored_mwem.pipeline.record.describe import drawable_of
 from factored_mwem.pipeline.record.manifest import Certificate
 from factored_mwem.privacy.session import Session
-from factored_mwem.request.policy import DEFAULT_MAX_ROWS
-from factored_mwem.request.request import Request
 
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.certify import Extent
@@ -131,8 +129,3 @@ def rows_of(plan: Plan, model: Forest, seed: int) -> Batches:
     drawable, policy = drawable_of(plan, model), plan.policy.model_dump(mode="json")
     rows = number_of_rows(plan.request, round(drawable.of_rows.total))
     return drawable.released(rows, seed, plan.request.workload, policy)
-
-
-def number_of_rows(request: Request, estimated: int) -> int:
-    """How many rows are released: as many as asked for, else the noisy count."""
-    return min(estimated, DEFAULT_MAX_ROWS) if request.rows is None else request.rows

@@ -17,6 +17,8 @@ from factored_mwem.domain.levels import View
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import Batches, aims_of
 from factored_mwem.pipeline.record.manifest import PeopleFacts
+from factored_mwem.request.policy import DEFAULT_MAX_ROWS
+from factored_mwem.request.request import Request
 from factored_mwem.workload.workload import Workload
 
 
@@ -37,6 +39,11 @@ def aims_for(
         return []
     limit = policy["max_memory"]
     return aims_of(workload.candidates(domain), model, rows, float(limit) if limit else math.inf)
+
+
+def number_of_rows(request: Request, estimated: int) -> int:
+    """How many rows are released: as many as asked for, else the noisy count."""
+    return min(estimated, DEFAULT_MAX_ROWS) if request.rows is None else request.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +70,10 @@ class Drawable:
     def released(self, rows: int, seed: int, workload: Workload, policy: Mapping[str, Any]) -> Batches:
         """`rows` as a release draws them, refined towards what the `workload` asks for; `policy`: as JSON."""
         if self.people is not None and self.people.order_by is not None:
-            return self.batches(rows, seed, ())  # moving a row would break the order of those after it
-        return self.batches(rows, seed, aims_for(workload, self.domain, self.of_rows, rows, policy))
+            return self.drawn(rows, seed, ())  # moving a row would break the order of those after it
+        return self.drawn(rows, seed, aims_for(workload, self.domain, self.of_rows, rows, policy))
 
-    def batches(self, rows: int, seed: int, aims: Sequence[View]) -> Batches:
+    def drawn(self, rows: int, seed: int, aims: Sequence[View]) -> Batches:
         """So many rows, refined towards `aims`."""
         model, draw, people = self.of_rows, partial(generator, seed), self.people
         if people is None:

@@ -73,7 +73,7 @@ class Release(Contents):
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
         from factored_mwem.pipeline.summary import facts_of, in_html
 
-        rows = self.drawable.batches(5, self.seed, [])
+        rows = self.drawable.drawn(5, self.seed, [])
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=rows.schema))
 
     @property

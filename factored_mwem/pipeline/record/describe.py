@@ -10,12 +10,13 @@ from fractions import Fraction
 import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
-from factored_mwem.pipeline.drawable import Drawable
+from factored_mwem.pipeline.drawable import Drawable, number_of_rows
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     FoundRule,
@@ -61,7 +62,10 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         people=drawable.people,
         found_rules=tuple(_found_rules(plan)),
         sample_seed=request.sample_seed,
-        warnings=tuple(_warnings(plan, fitted, drawable.of_rows.total)),
+        warnings=(
+            *_warnings(plan, fitted, drawable.of_rows.total),
+            *_rows_alone(plan, drawable, spent.pinned.get("seed", 0)),
+        ),
         notes=(*fitted.notes, *_unseen_decimals(plan)),
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
     )
@@ -154,6 +158,26 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
             yield f"{attribute.name!r}: {attribute.description}"
     yield from _losses(plan)
     yield from _rounded(plan)
+
+
+def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
+    """A warning where rows of a person do not go together as often as real ones do. Free: the model, and the
+    seed of the release's rows, are public.
+    """
+    people, how = drawable.people, "beyond what is the same in all of them, rows of a person are independent"
+    if people is None or people.order_by is not None or people.most_rows < 2:
+        return
+    if not people.agreement:
+        if groupings_in(plan.domain, people.constant):
+            yield f"there are too few people to tell how often two rows of one agree: {how}"
+        return
+    from factored_mwem.pipeline import usual
+
+    if drawable.model.cells > usual.MAX_CELLS:  # no row takes more cells than there are
+        rows = number_of_rows(plan.request, round(drawable.of_rows.total))
+        drawn = drawable.drawn(rows, seed, ())
+        if isinstance(drawn, usual.UsualBatches) and drawn.alone:
+            yield f"the model is too large to keep how often two rows of a person agree: {how}"
 
 
 def _losses(plan: Plan) -> Iterator[str]:
