@@ -364,7 +364,7 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
 
 
 SEEDED = (
-    "answers.bootstrap_table pipeline.result workload.queries.ranges owner.verifier.verify "
+    "answers.bootstrap_table pipeline.drawable workload.queries.ranges owner.verifier.verify "
     "sessions.graph.result"
 )
 """Where a generator is made: for sampling, of graphs too; for worlds drawn from a public model, and old noise

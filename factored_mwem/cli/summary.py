@@ -127,7 +127,8 @@ def _certified(certificate: Certificate) -> list[str]:
         worst = max(columns, key=lambda error: error.high)
         lines.append(f"no column is off by more than {worst.high:.3g}, the bound of {_names(worst)}")
     lines.append(
-        f"errors are L1 distances of shares, from 0 to 2; all bounds hold at {certificate.confidence:.0%}"
+        f"errors are L1 distances of shares of {certificate.counted}, from 0 to 2; "
+        f"all bounds hold at {certificate.confidence:.0%}"
     )
     if certificate.criteria:
         tried = f", by try {certificate.tried} of {certificate.tries}" if certificate.tries > 1 else ""

@@ -190,8 +190,8 @@ def accuracy(release: Published) -> Iterator[str]:
         some = f" ({error.sets:,} of {error.asked:,}, drawn at random)" if error.sets < error.asked else ""
         yield (
             f"{what} of {error.order}-way marginals{some}{of}: {error.estimate:.4g}, from {error.low:.4g} to "
-            f"{error.high:.4g} with {certificate.confidence:.0%} confidence (L1 distance of shares, 0 to 2; "
-            "measured with noise of its own)"
+            f"{error.high:.4g} with {certificate.confidence:.0%} confidence (L1 distance of shares of "
+            f"{certificate.counted}, 0 to 2; measured with noise of its own)"
         )
 
 

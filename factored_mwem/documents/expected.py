@@ -78,6 +78,7 @@ def _certified(manifest: Manifest) -> dict[str, Any] | None:
         return None
     return {
         "confidence": percent(certificate.confidence, 0),
+        "counted": certificate.counted,
         "share": percent(certificate.share / certificate.tries),
         "rows": [
             (_what(error), *map(fixed, (error.estimate, error.stderr, error.low, error.high)))

@@ -21,6 +21,9 @@ The worst: a noisy maximum over D names a marginal, which then is measured. No D
 lower bound of the named one, and its upper bound with x on top. `estimate` is the named one's error, which
 lies there as well.
 
+Where each person weighs one, n, N, m, t and s count grains of people (`accounting/unit.py`), and a record is
+one of these: so E is of shares of people. Released people weigh what private ones do.
+
 What D is rounded by (half a grain a cell, one for a mean, floats) is added to w.
 """
 

@@ -240,20 +240,23 @@ class Plan:
         check_types(domain, schema)
         scope.visible.check_domain(domain.modelled)
         companions: Sequence[Companion] = ()
+        workload = request.workload
+        if policy.people:  # shares of rows follow from shares of people if it is known who has how many
+            workload = workload.beside(ROWS_OF_PERSON, domain.modelled.names)
         if policy.order_by is not None:
             companions = companions_of(domain, policy.order_by, people.constant if people else ())
             attributes = [*domain, *(each.attribute for each in companions)]
             domain = Domain(attributes, dialect=domain.dialect)
         if domain.zeros and policy.engine == "mwem":
             raise InputError("engine='mwem' cannot keep rules that rule out combinations; leave it at 'tree'")
-        candidates, left_out, limits = fitting(request.workload, domain, policy, scope.machine, companions)
+        candidates, left_out, limits = fitting(workload, domain, policy, scope.machine, companions)
         if domain.zeros and limits is not None:
             check_rules(domain, candidates, limits.cells)
         queries = None
         if policy.engine == "mwem" and request.workload.asked:
             from factored_mwem.mechanisms.queries import Queries
 
-            queries = Queries.of(request.workload, candidates)
+            queries = Queries.of(workload, candidates)
         known = (candidates, left_out, limits, queries, learning, people, companions)
         plan = cls(request, domain, schema, *known)
         if policy.certificate is not None:

@@ -15,7 +15,6 @@ A domain that is learnt is learnt once, for all tries; each try is everything af
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from factored_mwem.errors import NotAccepted
@@ -25,11 +24,10 @@ from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.mechanisms.rounds import Report
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.drawable import generator, number_of_rows
+from factored_mwem.pipeline.record.describe import drawable_of
 from factored_mwem.pipeline.record.manifest import Certificate
-from factored_mwem.pipeline.result import aims_for, generator
 from factored_mwem.privacy.session import Session
-from factored_mwem.request.policy import DEFAULT_MAX_ROWS
-from factored_mwem.request.request import Request
 
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.certify import Extent
@@ -100,8 +98,10 @@ class CertificateForecast:
     asked: int
 
 
-def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
-    """The forecast for a table of about `rows` rows; None if no certificate is requested."""
+def forecast_certificate(plan: Plan, counted: float) -> CertificateForecast | None:
+    """The forecast for a table of about so many rows, or grains of people; None if no certificate is
+    requested.
+    """
     policy, budget = plan.policy, plan.request.budget
     if policy.certificate is None:
         return None
@@ -109,7 +109,9 @@ def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
 
     extent = certified(plan)
     prices = PartPrices.of(plan.request.certifying / policy.tries, extent, policy.unit, budget.composition)
-    widths = widths_of(prices, extent, policy.unit, budget.composition, rows, (1 - CONFIDENCE) / policy.tries)
+    widths = widths_of(
+        prices, extent, policy.unit, budget.composition, counted, (1 - CONFIDENCE) / policy.tries
+    )
     return CertificateForecast(
         share=policy.certificate,
         tries=policy.tries,
@@ -124,11 +126,6 @@ def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
 
 def rows_of(plan: Plan, model: Forest, seed: int) -> Batches:
     """The rows that a release of this model writes."""
-    rows, policy = number_of_rows(plan.request, round(model.total)), plan.policy.model_dump(mode="json")
-    aims = aims_for(plan.request.workload, plan.domain, model, rows, policy)
-    return Batches(model, plan.domain, plan.schema, rows, partial(generator, seed), aims)
-
-
-def number_of_rows(request: Request, estimated: int) -> int:
-    """How many rows are released: as many as asked for, else the noisy count."""
-    return min(estimated, DEFAULT_MAX_ROWS) if request.rows is None else request.rows
+    drawable, policy = drawable_of(plan, model), plan.policy.model_dump(mode="json")
+    rows = number_of_rows(plan.request, round(drawable.of_rows.total))
+    return drawable.released(rows, seed, plan.request.workload, policy)

@@ -6,34 +6,52 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
+import pyarrow as pa
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.certify import CONFIDENCE, Error, Extent, Released, certify
 from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.people import PeopleBatches
 from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Criterion, Policy
 from factored_mwem.tables.backends.codes import Codes
-from factored_mwem.tables.backends.datavectors import Axis
+from factored_mwem.tables.backends.datavectors import Axis, Datavectors
+from factored_mwem.tables.backends.people import released_people
 from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.inputs.people import RowOrder
 
 
 def count_rows(rows: Batches, modelled: Domain, extent: Extent) -> Released:
     """How often each cell occurs in the rows, encoded again from the values as they are written, by the same
-    rules as the private table. One batch is in memory at a time.
+    rules as the private table; of people in grains. One batch is in memory at a time, and nobody's rows are
+    in two.
     """
     candidates = extent.candidates
     axes = [Axis(a, None, size) for a, size in enumerate(modelled.shape)]
-    columns = [np.zeros(size, dtype=np.int64) for size in modelled.shape]
+    singles, ends = np.arange(len(axes), dtype=np.int32)[:, None], np.cumsum([0, *modelled.shape])
+    columns = np.zeros(int(ends[-1]), dtype=np.int64)
     tables = np.zeros(int(candidates.offsets[-1]), dtype=np.int64)
     for batch in rows:
-        codes = [encode(attribute, batch.column(attribute.name)) for attribute in modelled]
-        for a, size in enumerate(modelled.shape):
-            columns[a] += np.bincount(codes[a], minlength=size)
+        held = _as_private(rows, batch, modelled)
+        columns += held.exact_counts(axes, singles, ends)
         if len(candidates):
-            held = Codes(codes, modelled.shape)
             tables += held.exact_counts(axes, candidates.members, candidates.offsets)
-    return Released(rows.rows, tuple(columns), tables)
+    parts = np.split(columns, ends[1:-1])
+    return Released(int(parts[0].sum()), tuple(parts), tables)
+
+
+def _as_private(rows: Batches, batch: pa.RecordBatch, modelled: Domain) -> Datavectors:
+    """The codes of a batch, as if it were a private table. People are read as private ones are: how many rows
+    each has, what these weigh, and what comes before what.
+    """
+    if not isinstance(rows, PeopleBatches):
+        codes = [encode(attribute, batch.column(attribute.name)) for attribute in modelled]
+        return Codes(codes, modelled.shape)
+    facts, order = rows.people, None
+    if facts.order_by is not None:
+        order = RowOrder(facts.order_by, rows.domain[facts.order_by])
+    return released_people(batch, modelled, facts.column, rows.counts.unit.row_weight, order)
 
 
 def make_certificate(
@@ -49,6 +67,7 @@ def make_certificate(
     return Certificate(
         share=policy.certificate,
         confidence=CONFIDENCE,
+        counted="people" if policy.people else "rows",
         errors=tuple(_stated(error, extent, modelled.names) for error in errors),
         criteria=policy.accept,
         tries=policy.tries,

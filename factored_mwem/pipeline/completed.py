@@ -61,7 +61,7 @@ class CompletedRows:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Raises InputError for a cell that holds no value of its column."""
-        from factored_mwem.pipeline.result import generator
+        from factored_mwem.pipeline.drawable import generator
 
         number = 0
         for batch in self._table.batches(self._names):

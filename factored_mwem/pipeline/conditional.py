@@ -160,7 +160,7 @@ class Conditioned:
 
     def drawn(self, rows: int, seed: int) -> Batches:
         """So many rows, as yet to be drawn."""
-        from factored_mwem.pipeline.result import aims_for, generator
+        from factored_mwem.pipeline.drawable import aims_for, generator
 
         release = self.release
         if not self.condition.where or release.manifest.people is not None:

@@ -15,7 +15,8 @@ from factored_mwem.mechanisms.limits import Machine, slowly
 from factored_mwem.mechanisms.plan import PersonFacts, Plan, Scope
 from factored_mwem.mechanisms.registry import make_ready
 from factored_mwem.mechanisms.rounds import Progress, Report
-from factored_mwem.pipeline.attempts import first_accepted, number_of_rows
+from factored_mwem.pipeline.attempts import first_accepted
+from factored_mwem.pipeline.drawable import number_of_rows
 from factored_mwem.pipeline.record.describe import describe
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.spending import Spending, Spent

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.files.files import IfExists
-from factored_mwem.model.forest import Forest
-from factored_mwem.model.sampling import Batches, aims_of
+from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.drawable import Drawable
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.saving import model_file
 from factored_mwem.pipeline.saving.model_fields import Contents
@@ -29,7 +26,6 @@ from factored_mwem.pipeline.writing import workers_of, write_alone
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.tables.outputs.formats import output_of
 from factored_mwem.tables.outputs.targets import target_of
-from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:
     from factored_mwem.answers.answer import Answer
@@ -37,15 +33,6 @@ if TYPE_CHECKING:
     from factored_mwem.answers.query import Query
     from factored_mwem.pipeline.conditional import Conditioned
     from factored_mwem.pipeline.marginal import Marginal
-
-
-def generator(seed: int, batch: int) -> np.random.Generator:
-    """The generator for batch `batch` of the rows of `seed`: the same for whoever draws it, at any time.
-
-    It uses a spawn key, not the list [seed, batch]: numpy joins the words of a list, so batch b of a seed
-    below 2^32 would equal the first batch of seed + 2^32 * b.
-    """
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(batch,)))
 
 
 def _reached(drawn: Batches) -> Iterator[pa.RecordBatch]:
@@ -56,16 +43,6 @@ def _reached(drawn: Batches) -> Iterator[pa.RecordBatch]:
 def _seen(batch: pa.RecordBatch) -> pa.RecordBatch:
     reach("sampling")
     return batch
-
-
-def aims_for(
-    workload: Workload, domain: Domain, model: Forest, rows: int, policy: Mapping[str, Any]
-) -> list[View]:
-    """The marginals asked for, which rows are refined towards; none for engine mwem. `policy`: as JSON."""
-    if policy["engine"] == "mwem":
-        return []
-    limit = policy["max_memory"]
-    return aims_of(workload.candidates(domain), model, rows, float(limit) if limit else math.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,7 +73,7 @@ class Release(Contents):
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
         from factored_mwem.pipeline.summary import facts_of, in_html
 
-        rows = self._batches(5, self.seed, [])
+        rows = self.drawable.drawn(5, self.seed, [])
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=rows.schema))
 
     @property
@@ -108,13 +85,9 @@ class Release(Contents):
         return Unit(Neighbours(promised.neighbours), promised.contributions, by_id=by_id, grains=grains)
 
     @property
-    def rows_model(self) -> Forest:
-        """The model of rows: the release's own, unless that is of people."""
-        if self.manifest.people is None:
-            return self.model
-        from factored_mwem.pipeline.people import rows_model
-
-        return rows_model(self.model, self.domain, self.unit, self.manifest.people.most_rows)
+    def drawable(self) -> Drawable:
+        """What its rows are drawn from."""
+        return Drawable(self.model, self.domain, self.schema, self.unit, self.manifest.people)
 
     @property
     def evidence(self) -> Evidence:
@@ -180,7 +153,7 @@ class Release(Contents):
         """
         from factored_mwem.pipeline.marginal import marginal_of
 
-        return marginal_of(self.rows_model, self.domain, names)
+        return marginal_of(self.drawable.of_rows, self.domain, names)
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in batches: the release's own, or `rows` others. Free: the model is public."""
@@ -189,32 +162,7 @@ class Release(Contents):
     def drawn(self, rows: int | None = None, seed: int | None = None) -> Batches:
         """The release's own rows, or others, as yet to be drawn."""
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
-        policy, workload, model = self.manifest.policy, self.manifest.queries, self.rows_model
-        if self.manifest.people is not None and self.manifest.people.order_by is not None:
-            # moving a row would break the order of those after it
-            return self._batches(rows, seed, (), model)
-        return self._batches(rows, seed, aims_for(workload, self.domain, model, rows, policy), model)
-
-    def _batches(self, rows: int, seed: int, aims: Sequence[View], model: Forest | None = None) -> Batches:
-        """Rows of the model of rows, refined towards `aims`."""
-        model, draw, people = model or self.rows_model, partial(generator, seed), self.manifest.people
-        if people is None:
-            return Batches(model, self.domain, self.schema, rows, draw, aims)
-        from factored_mwem.pipeline.people import PeopleBatches, RowCounts, schema_of
-
-        counts = RowCounts.in_model(self.model, self.domain, self.unit, people.most_rows)
-        schema = schema_of(self.schema, people)
-        facts = {"inner": self.schema, "people": people, "counts": counts, "of_people": self.model}
-        if people.order_by is not None:
-            from factored_mwem.pipeline.sequences import SequenceBatches
-
-            order = people.order_by
-            return SequenceBatches(model, self.domain, schema, rows, draw, (), order=order, **facts)
-        if people.agreement:
-            from factored_mwem.pipeline.usual import UsualBatches
-
-            return UsualBatches(model, self.domain, schema, rows, draw, aims, **facts)
-        return PeopleBatches(model, self.domain, schema, rows, draw, aims, **facts)
+        return self.drawable.released(rows, seed, self.manifest.queries, self.manifest.policy)
 
     def people(self, number: int, seed: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """(the columns, the rows in batches) of `number` fresh people, each with all of their rows. Raises

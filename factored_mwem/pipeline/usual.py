@@ -115,6 +115,11 @@ class UsualBatches(PeopleBatches):
             for column, had in zip(self._kept, self._on_trial(rng), strict=True):
                 column.learn(had)
 
+    @property
+    def alone(self) -> bool:
+        """Whether rows of a person are drawn one by one, as if nobody had counted how often they agree."""
+        return not self._kept
+
     def _on_trial(self, rng: np.random.Generator) -> list[np.ndarray]:
         """float64[grouping] of each column: how often two rows of a person agree in rows drawn."""
         each, people = self._drawn_people(min(self.rows, TRIAL_ROWS), rng)

@@ -12,6 +12,11 @@ moves by at most s = SCORE_GRID times that. So
   floor(x / M) + s, and rounding down keeps order;
 - each D of a noisy maximum moves by s.
 None of these is less for neighbours that exist: one row more in cells where t is above r everywhere.
+
+Where each person weighs one, a record is a grain of a person (`accounting/unit.py`), G of them a person. A
+person's n rows weigh at most G together, and what rows of others weigh follows from their own alone: so
+marginals of neighbours are at most G grains apart under add-remove and 2 G under replace, which is
+`l1_of_marginal` again, and all of the above holds as it stands.
 """
 
 from __future__ import annotations
@@ -77,7 +82,7 @@ class Reference(NamedTuple):
 class Distances(Private):
     """What PrivateErrors reveals: `columns: int64[column]`, `sets: int64[candidate]`, in grains.
 
-    Exact below 2^41 rows. One pass over the rows, for what was not counted before.
+    Exact below 2^41 rows, or grains of people. One pass over the rows, for what was not counted before.
     """
 
     __slots__ = ("_asked", "_orders", "columns", "sets")

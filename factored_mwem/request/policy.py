@@ -221,9 +221,6 @@ class Policy(Acceptance, Terms):
         if not 2 <= self.contributions <= MOST_ROWS:
             what = "the most rows of a person that are used (others are left out at random)"
             raise ValueError(f"people needs contributions from 2 to {MOST_ROWS}: {what}")
-        if self.engine == "mwem" or self.certificate is not None:
-            what = "engine='mwem'" if self.engine == "mwem" else "a certificate"
-            raise ValueError(f"{what} counts rows, not people; leave it out with people")
         if self.privacy_id in (self.person_columns or ()):
             raise ValueError(
                 f"person_columns lists {self.privacy_id!r}, which names the person; leave it out"

@@ -181,6 +181,14 @@ class Workload:
     def __add__(self, other: Workload) -> Workload:
         return Workload(self.orders + other.orders, self.named + other.named, self.asked + other.asked)
 
+    def beside(self, other: str, names: Sequence[str]) -> Workload:
+        """The same, and the pairs of the attribute `other` with each of `names`, if not all pairs are asked
+        for anyway.
+        """
+        if max(self.orders, default=0) > 1:
+            return self
+        return replace(self, named=self.named + tuple((name, other) for name in names if name != other))
+
     @property
     def columns(self) -> frozenset[str]:
         """The columns that it names."""

@@ -127,8 +127,6 @@ def test_a_record_that_a_10_MB_id_makes_too_long_is_refused_for_nothing(visits: 
     ("flags", "said"),
     [
         (("--contributions", 1009), "from 2 to 1008"),
-        (("--certificate", 0.1), "counts rows, not people"),
-        (("--engine", "mwem"), "counts rows, not people"),
         (("--person-columns", "sexx"), "no such column"),
         (("--person-columns", "patient"), "names the person"),
         (("--order-by", "dya"), "no such column"),

@@ -27,7 +27,7 @@ from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.drawing import Drawing, draw
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.sampling import MAX_BATCH_ROWS, Batches
-from factored_mwem.pipeline.result import generator
+from factored_mwem.pipeline.drawable import generator
 
 CHANCE = 1e-9
 """A sound sampler fails a statistical test this often."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from support import people as of_people
 from support.commands import Fmwem
 from support.fakes import FakeNoise
 from support.runs import died, entries, go, state
@@ -116,6 +120,88 @@ def test_of_a_learnt_domain_too() -> None:
     assert found == {k: pytest.approx(mean, abs=1e-5) for k, (mean, _) in known.items()}
 
 
+def people_made(noise: FakeNoise | None = None, **choices: Any) -> tuple[pa.Table, Release]:
+    """A table whose people have up to three rows, all of which are used, and its release."""
+    rows = of_people.table_of_people(900, people=300, most=3)
+    rows = rows.filter(pc.not_equal(rows["who"], "NA"))  # who is somebody to this domain
+    given = {"privacy_id": "who", "people": True, "contributions": 3, "domain": of_people.DOMAIN, **choices}
+    return rows, made_of(noise, source=rows, **given)
+
+
+def of_people_by_hand(rows: pa.Table) -> dict[tuple[int, ...], float]:
+    """Shares of people by codes of all attributes, row by row."""
+    grains = of_people.grains(rows, 3, 840, of_people.persons(rows))
+    return {cell: weight / sum(grains.values()) for cell, weight in grains.items()}
+
+
+def distance(shares: list[dict[tuple[int, ...], float]], axes: tuple[int, ...]) -> float:
+    summed: dict[tuple[int, ...], float] = defaultdict(float)
+    for sign, of in zip((1, -1), shares, strict=True):
+        for cell, share in of.items():
+            summed[tuple(cell[a] for a in axes)] += sign * share
+    return sum(map(abs, summed.values()))
+
+
+PEOPLE_CASES: dict[str, dict[str, Any]] = {
+    "people": {"workload": 3},
+    "few of them": {"workload": 2, "rows": 40},
+    "by rounds": {"workload": 2, "rounds": 4, "max_cells": 100, "person_columns": ["word"]},
+}
+
+
+def check_says_the_truth_of_people(case: str) -> None:
+    """Without noise every estimate is the error of marginals of which each person is one."""
+    rows, made = people_made(**PEOPLE_CASES[case])
+    names = list(made.domain.names)
+    shares = [of_people_by_hand(rows), of_people_by_hand(made.to_arrow())]
+    known = {
+        axes: distance(shares, axes)
+        for k in range(1, PEOPLE_CASES[case]["workload"] + 1)
+        for axes in itertools.combinations(range(len(names)), k)
+    }
+    found = certificate_of(made)
+    assert found.counted == "people"
+    for error in found.errors:
+        axes = tuple(sorted(names.index(name) for name in error.attributes))
+        if error.what == "mean":
+            expected = np.mean([e for axes, e in known.items() if len(axes) == error.order])
+        else:
+            expected = known[axes] if error.what == "column" else max(known.values())
+        assert error.estimate == pytest.approx(expected, abs=1e-5), error
+        assert error.low <= error.estimate <= error.high
+    assert {e.attributes[0] for e in found.errors if e.what == "column"} == {*names}
+
+
+@pytest.mark.parametrize("case", list(PEOPLE_CASES))
+def test_of_people_a_certificate_says_the_truth_of_people(case: str) -> None:
+    check_says_the_truth_of_people(case)
+
+
+def test_released_rows_that_weigh_one_each_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = certificate.released_people
+    monkeypatch.setattr(
+        certificate, "released_people", lambda b, of, by, weight, order: real(b, of, by, lambda n: 1, order)
+    )
+    with pytest.raises(AssertionError):
+        check_says_the_truth_of_people("people")
+
+
+def test_of_people_in_order_what_came_before_is_certified_too() -> None:
+    """Against a loop over the rows of each person, by day."""
+    rows, made = people_made(workload=1, order_by="day")
+    shares: list[dict[Any, float]] = []
+    for table_ in (rows, made.to_arrow()):
+        words, days = table_["word"].to_pylist(), table_["day"].to_pylist()
+        before: dict[Any, float] = defaultdict(float)
+        for own in of_people.persons(table_).values():
+            own.sort(key=lambda i: (days[i] is None, days[i] or 0))
+            for _, last in zip(own, [None, *own], strict=False):
+                before[("none before",) if last is None else (words[last],)] += 1 / len(own)
+        shares.append({cell: weight / sum(before.values()) for cell, weight in before.items()})
+    (found,) = [e for e in certificate_of(made).errors if e.attributes == ("previous word",)]
+    assert found.estimate == pytest.approx(distance(shares, (0,)), abs=1e-5) and found.estimate > 0.01
+
+
 def certified_share(made: Release) -> tuple[float, float]:
     """(the share of the certificate, that of all the rest)."""
     shares = {stage.stage == "certify": 0.0 for stage in made.manifest.stages} | {True: 0.0}
@@ -133,6 +219,14 @@ def test_the_share_is_kept_and_nothing_else_can_have_it(case: str, delta: float)
     certified, others = certified_share(made)
     assert certified == pytest.approx(0.07, abs=1e-9) and others <= 0.93 + 1e-12
     assert made.manifest.recompute() == made.manifest.guarantee.spent_epsilon <= 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_of_people_the_share_is_kept_too(delta: float) -> None:
+    noise = FakeNoise(Composition.ZCDP if delta else Composition.PURE)
+    _, made = people_made(noise, workload=2, certificate=0.07, delta=delta)
+    certified, others = certified_share(made)
+    assert certified == pytest.approx(0.07, abs=1e-9) and others <= 0.93 + 1e-12
 
 
 def test_rounds_that_eat_the_reserve_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +389,17 @@ def seen_by_verify(**choices: Any) -> Any:
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_neighbours_do_not_move_it_by_more_than_was_charged(delta: float) -> None:
     found = seen_by_verify(delta=delta, neighbours="replace", contributions=2)
+    (stage,) = [stage for stage in found.stages if stage.name == "certify"]
+    assert found.holds, found.failures
+    assert 0 < stage.worst <= 1 + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [None, "day"])
+def test_people_do_not_move_it_by_more_than_was_charged(order: str | None) -> None:
+    rows = of_people.table_of_people(300, most=6)
+    asked: dict[str, Any] = {"privacy_id": "who", "people": True, "contributions": 6, "order_by": order}
+    found = verify(rows, 2, domain=of_people.DOMAIN, certificate=0.2, pairs=6, seed=2, rounds=2, **asked)
     (stage,) = [stage for stage in found.stages if stage.name == "certify"]
     assert found.holds, found.failures
     assert 0 < stage.worst <= 1 + 1e-9

@@ -304,6 +304,7 @@ def test_where_noise_tells_nothing_rows_are_drawn_one_by_one() -> None:
     few = made_of(visits(60), epsilon=0.1)
     assert few.manifest.people is not None and few.manifest.people.agreement == {}
     assert type(few.drawn()) is PeopleBatches and few.to_arrow().num_rows
+    assert any("too few people to tell" in warning for warning in few.manifest.warnings)
 
 
 def test_nothing_is_spent_where_rows_have_an_order() -> None:
@@ -319,6 +320,18 @@ def test_of_a_model_too_large_to_condition_on_rows_are_drawn_one_by_one(
     assert isinstance(drawn, UsualBatches) and not drawn._kept
     rows = pa.Table.from_batches(list(drawn), schema=drawn.schema).to_pandas()
     assert len(rows) == 3000 and agreeing(rows, "ward") < 0.4
+
+
+def test_a_manifest_says_where_rows_are_drawn_one_by_one(
+    made: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says nothing of it elsewhere."""
+    assert not any("independent" in warning for warning in made.manifest.warnings)
+    monkeypatch.setattr(usual, "MAX_CELLS", 0)
+    large = made_of(visits(3000))
+    drawn = large.drawn()
+    assert isinstance(drawn, UsualBatches) and drawn.alone
+    assert [w for w in large.manifest.warnings if "too large to keep how often" in w]
 
 
 def test_more_is_spent_where_people_are_few_and_never_more_than_said() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -19,6 +20,7 @@ from support.fakes import FakeNoise
 from support.model_files import parts_of, write
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, Unit, grains_of
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
@@ -29,8 +31,15 @@ from factored_mwem.model.dense import ProductModel
 from factored_mwem.pipeline.people import MadeUpIds, sloping
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
-from factored_mwem.privacy.counts import CandidateTables
+from factored_mwem.privacy.counts import CandidateTables, PrivateRows
 from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.distances import (
+    ColumnDistances,
+    MeanDistance,
+    OneDistance,
+    PrivateErrors,
+    Reference,
+)
 from factored_mwem.privacy.people import PrivateConstancy, PrivateSizes, constant_columns, most_rows
 from factored_mwem.privacy.rows import SCORE_GRID, Rows
 from factored_mwem.privacy.session import Session
@@ -527,8 +536,6 @@ def test_a_release_answers_for_people_and_for_rows() -> None:
         ({"people": True}, "privacy_id"),
         ({"people": True, "privacy_id": "who", "contributions": 1}, "contributions from 2 to 1008"),
         ({"people": True, "privacy_id": "who", "contributions": 1009}, "contributions from 2 to 1008"),
-        ({"people": True, "privacy_id": "who", "contributions": 3, "engine": "mwem"}, "counts rows"),
-        ({"people": True, "privacy_id": "who", "contributions": 3, "certificate": 0.1}, "counts rows"),
         ({"person_columns": ["a"]}, "person_columns needs people"),
         (
             {"people": True, "privacy_id": "who", "contributions": 3, "person_columns": ["who"]},
@@ -564,6 +571,71 @@ def test_learning_reads_grains_and_charges_for_a_person() -> None:
     each = min(map(len, scales))  # what the second look is at follows from what the first one saw
     assert each >= 4
     assert scales[0][:each] == pytest.approx([policy.unit.grains * s for s in scales[1][:each]], rel=1e-6)
+
+
+# --- distances that a certificate measures ---
+
+PAIRS = Workload.marginals(2).candidates(TINY)
+PAIRS = PAIRS.keep(PAIRS.orders == 2)
+MEASURED = [ColumnDistances(), MeanDistance(2), *map(OneDistance, range(len(PAIRS) + 3))]
+
+
+def public_tables(unit: Unit) -> list[Reference]:
+    """Of nobody, of some people spread out, and of some who are all alike."""
+    rng = np.random.default_rng(4)
+    cells, made = int(np.prod(TINY.shape)), []
+    for joint in (np.zeros(cells), rng.dirichlet(np.ones(cells)) * 2, np.eye(1, cells, 3)[0] * 3):
+        shaped = (joint * unit.grains * SCORE_GRID).reshape(TINY.shape)
+        over = [tuple(a for a in range(3) if a not in PAIRS.positions(c)) for c in range(len(PAIRS))]
+        columns = (shaped.sum(axis=tuple(b for b in range(3) if b != a)) for a in range(3))
+        tables = np.concatenate([shaped.sum(axis=axes).ravel() for axes in over])
+        rounded = tuple(np.rint(column).astype(np.int64) for column in columns)
+        made.append(Reference(PAIRS, rounded, np.rint(tables).astype(np.int64), (0, 1, 2)))
+    return made
+
+
+def furthest(unit: Unit, some: int = 1) -> dict[Any, Fraction]:
+    """How far each distance moves at most, by what is charged for it, in either norm: over all persons who
+    come, or over every so many; under replace over pairs of these.
+    """
+    tables = [OTHERS, *([*OTHERS, *person] for person in [*persons()][::some])]
+    exact = [Rows(people_of(rows, unit).encoded(TINY, IN_MEMORY), Levels.fine(TINY.shape)) for rows in tables]
+    pairs = [(0, i) for i in range(1, len(tables))]
+    if unit.neighbours is Neighbours.REPLACE:
+        pairs = list(itertools.combinations(range(1, len(tables)), 2))
+    moved: dict[Any, Fraction] = defaultdict(Fraction)
+    for reference in public_tables(unit):
+        errors = [PrivateErrors.of(PrivateRows(rows, TINY.names), reference) for rows in exact]
+        opened = [each.reveal() for each in errors]
+        for what in [*MEASURED, None]:
+            found = [one.scores(None) if what is None else one.exact(what) for one in opened]
+            gaps = [np.abs(found[i] - found[j]).tolist() for i, j in pairs]
+            if what is None:
+                charged, most = errors[0].score_sensitivity(unit) * SCORE_GRID, max(map(max, gaps))
+                moved["score"] = max(moved["score"], Fraction(most, charged))
+                continue
+            for kind, power in ((Composition.PURE, 1), (Composition.ZCDP, 2)):
+                most = max(sum(gap**power for gap in each) for each in gaps)
+                charged = errors[0].sensitivity(what, unit, kind)
+                moved[what, kind] = max(moved[what, kind], Fraction(most, charged))
+    return moved
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_person_moves_a_distance_by_what_is_charged(neighbours: Neighbours) -> None:
+    """By exactly that, if one comes who was not there."""
+    moved = furthest(unit_of(neighbours), 1 if neighbours is Neighbours.ADD_REMOVE else 9)
+    assert max(moved.values()) <= 1 and len(moved) == 2 * len(MEASURED) + 1
+    assert neighbours is Neighbours.REPLACE or set(moved.values()) == {1}
+
+
+@pytest.mark.parametrize("bug", ["rows weigh one person each", "noise for rows, not grains"])
+def test_a_planted_bug_in_distances_of_people_is_seen(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if bug.startswith("rows"):
+        monkeypatch.setattr(Unit, "row_weight", lambda self, rows: self.grains)
+    else:
+        monkeypatch.setattr(Unit, "l1_of_score", property(lambda self: self.contributions))
+    assert max(furthest(unit_of(), 9).values()) > 1
 
 
 # --- numbers of people: how many rows they have, and what is the same in all of them ---

@@ -20,6 +20,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.plan import rows_of_person
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
+from factored_mwem.workload.workload import Workload
 
 IDS = ["1", "1.0", " 1", "ann", "ANN", "ann ", "é", "e\u0301", "-1", "0", "none", "'", "z" * 3000]
 NOBODY = ("", None, "NA")
@@ -107,12 +108,43 @@ def drawn_in_sql(table: pa.Table, most: int) -> dict[str, list[int]]:
     return used
 
 
-def noise_inputs(source: Any, order: int = 3, **options: Any) -> list[tuple[Any, ...]]:
+def noise_inputs(source: Any, order: Workload | int = 3, **options: Any) -> list[tuple[Any, ...]]:
     """All that reaches the noise, which adds next to none, over a whole release of people."""
     noise = FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     choices = {"privacy_id": "who", "people": True, "sample_seed": 1, **options}
     make(Request.of(source, order, **choices), noise=noise)
     return [(c.method, np.asarray(c.values).tolist(), c.scale) for c in noise.calls]
+
+
+MOST = 5
+VERBS: dict[str, tuple[Workload | int, dict[str, Any]]] = {
+    "marginals at once": (2, {}),
+    "marginals in rounds": (2, {"rounds": 4, "max_cells": 400}),
+    "single columns": (1, {}),
+    "cube": (Workload.cube("word", "age", "member", order=2), {"rounds": 3}),
+    "ranges": (Workload.ranges("age", "day"), {"rounds": 3}),
+    "label": (Workload.label("word"), {"rounds": 3}),
+    "one marginal": (Workload.of([("word", "day")]), {"person_columns": ["word"]}),
+    "certificate": (2, {"certificate": 0.1}),
+    "certificate of a cube": (Workload.cube("word", "age", order=2), {"certificate": 0.1}),
+    "certificate of ranges": (Workload.ranges("age"), {"certificate": 0.1, "delta": 0.0}),
+    "mwem": (2, {"engine": "mwem", "rounds": 3}),
+    "mwem, ranges": (Workload.ranges("age", "day"), {"engine": "mwem", "rounds": 3}),
+    "mwem, cube": (Workload.cube("word", "age", order=2), {"engine": "mwem", "rounds": 3}),
+    "mwem, label, certificate": (
+        Workload.label("word"),
+        {"engine": "mwem", "rounds": 3, "certificate": 0.1},
+    ),
+    "order": (2, {"order_by": "day", "rounds": 3}),
+    "learnt domain": (2, {"domain": None, "rounds": 3}),
+}
+OPTIONS: dict[str, Any] = {"domain": DOMAIN, "contributions": MOST, "epsilon": 5.0}
+
+
+def inputs_of_verb(source: Any, verb: str) -> list[tuple[Any, ...]]:
+    """All that reaches the noise where this is asked of people who have up to MOST rows."""
+    asked, more = VERBS[verb]
+    return noise_inputs(source, asked, **{**OPTIONS, **more})
 
 
 def every_cell(data: Any, sizes: Sequence[int]) -> dict[tuple[int, ...], int]:

@@ -298,6 +298,13 @@ def test_of_people_all_that_reaches_the_noise_is_the_same(
     assert of_spark.kept(spark) == 0
 
 
+@pytest.mark.parametrize("verb", ["certificate", "cube", "mwem, ranges", "label"])
+def test_of_people_the_noise_gets_the_same_whatever_is_asked(spark: Any, tmp_path: Path, verb: str) -> None:
+    table = of_people.table_of_people(900, people=200, most=of_people.MOST)
+    there = of_people.inputs_of_verb(of_spark.frame(spark, table, tmp_path, 3), verb)
+    assert len(there) >= 4 and there == of_people.inputs_of_verb(table, verb)
+
+
 # ---- rows that change
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.mechanisms.course import rounds_for
 from factored_mwem.mechanisms.learn import fewest_rows
@@ -92,12 +93,13 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
         fewest_rows(policy, whole, [unknown if kind == "learnt" else kind for kind in kinds.values()])
         for unknown in ("string", "number")
     )
+    workload = scope.workload.beside(ROWS_OF_PERSON, [*kinds]) if policy.people else scope.workload
     return LearningForecast(
         kinds,
         float(share * left_after(policy)),
         (least / a_record, most / a_record),
         (texts / a_record, numbers / a_record),
-        scope.workload.count(len(fields) + len(scope.known)),
+        workload.count(len(fields) + len(scope.known)),
         slowly(scope.asked),
         PeopleForecast.of(policy),
     )
@@ -142,7 +144,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         swept=len(sweep.views),
         predicted_error=alone[-1] if alone else None,
         warning=plan.late or slow(plan.request.workload, plan.domain, policy),
-        certificate=forecast_certificate(plan, float(rows)),
+        certificate=forecast_certificate(plan, counted),
         people=PeopleForecast.of(policy),
     )
 

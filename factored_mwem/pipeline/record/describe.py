@@ -10,11 +10,13 @@ from fractions import Fraction
 import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
+from factored_mwem.pipeline.drawable import Drawable, number_of_rows
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     FoundRule,
@@ -40,7 +42,7 @@ MUCH = 0.1
 def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
     """The manifest of a fitted model: parameters, domain, charges, noisy measurements; all public."""
     request, policy, domain, model = plan.request, plan.policy, plan.domain, fitted.model
-    names = model.levels.names(plan.modelled.names)
+    names, drawable = model.levels.names(plan.modelled.names), drawable_of(plan, model)
     cliques = [clique for part in model.components for clique in part.tree.cliques]
     return Manifest(
         **spent.facts(
@@ -56,22 +58,22 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         rounds=fitted.rounds,
         measurements=tuple(_measured(m, names) for m in fitted.measurements),
         residuals=tuple(map(_residuals, fitted.residuals)),
-        estimated_rows=round(_rows_model(plan, model).total),
-        people=_people(plan, model),
+        estimated_rows=round(drawable.of_rows.total),
+        people=drawable.people,
         found_rules=tuple(_found_rules(plan)),
         sample_seed=request.sample_seed,
-        warnings=tuple(_warnings(plan, fitted)),
+        warnings=(
+            *_warnings(plan, fitted, drawable.of_rows.total),
+            *_rows_alone(plan, drawable, spent.pinned.get("seed", 0)),
+        ),
         notes=(*fitted.notes, *_unseen_decimals(plan)),
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
     )
 
 
-def _rows_model(plan: Plan, model: Forest) -> Forest:
-    if not plan.policy.people or plan.people is None:
-        return model
-    from factored_mwem.pipeline.people import rows_model
-
-    return rows_model(model, plan.domain, plan.policy.unit, plan.people.most_rows)
+def drawable_of(plan: Plan, model: Forest) -> Drawable:
+    """What a release of this model draws its rows from."""
+    return Drawable(model, plan.domain, plan.schema, plan.policy.unit, _people(plan, model))
 
 
 def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
@@ -124,9 +126,11 @@ def _residuals(r: Residuals) -> MeasuredResiduals:
     return MeasuredResiduals(order=r.order, subsets=subsets, answers=len(r.noisy), scale=r.scale.value)
 
 
-def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
-    """Warnings for readers of the manifest, from public facts and noisy answers only."""
-    policy, records = plan.policy, _rows_model(plan, fitted.model).total
+def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
+    """Warnings for readers of the manifest, from public facts and noisy answers only. `records`: about how
+    many rows there are.
+    """
+    policy = plan.policy
     if plan.late:
         yield plan.late
     if policy.epsilon > 10:
@@ -154,6 +158,26 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
             yield f"{attribute.name!r}: {attribute.description}"
     yield from _losses(plan)
     yield from _rounded(plan)
+
+
+def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
+    """A warning where rows of a person do not go together as often as real ones do. Free: the model, and the
+    seed of the release's rows, are public.
+    """
+    people, how = drawable.people, "beyond what is the same in all of them, rows of a person are independent"
+    if people is None or people.order_by is not None or people.most_rows < 2:
+        return
+    if not people.agreement:
+        if groupings_in(plan.domain, people.constant):
+            yield f"there are too few people to tell how often two rows of one agree: {how}"
+        return
+    from factored_mwem.pipeline import usual
+
+    if drawable.model.cells > usual.MAX_CELLS:  # no row takes more cells than there are
+        rows = number_of_rows(plan.request, round(drawable.of_rows.total))
+        drawn = drawable.drawn(rows, seed, ())
+        if isinstance(drawn, usual.UsualBatches) and drawn.alone:
+            yield f"the model is too large to keep how often two rows of a person agree: {how}"
 
 
 def _losses(plan: Plan) -> Iterator[str]:

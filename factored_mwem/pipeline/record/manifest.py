@@ -115,11 +115,13 @@ class CertifiedError(Part):
 class Certificate(Part):
     """Errors of the release, paid for with a `share` of the budget. With `criteria`, the release is the first
     of up to `tries` that met them, this one being number `tried`: no upper bound is above what was asked. The
-    bounds of all tries hold at once with the `confidence`, so choosing among them changes nothing.
+    bounds of all tries hold at once with the `confidence`, so choosing among them changes nothing. Shares
+    are of what is `counted`: of rows, or of people, each of whom counts as one on both sides.
     """
 
     share: float
     confidence: float
+    counted: Literal["rows", "people"] = "rows"
     errors: tuple[CertifiedError, ...]
     criteria: tuple[str, ...] = ()
     tries: int = 1

@@ -17,14 +17,15 @@ from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.backends.codes import Codes, encode_table
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
-from factored_mwem.tables.backends.source import PeopleSource, Spill
+from factored_mwem.tables.backends.source import IN_MEMORY, PeopleSource, Spill
 from factored_mwem.tables.codes.agreement import Groupings, agreement_of
 from factored_mwem.tables.codes.broken import Hypothesis, count_broken
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.parsing import is_text, plain, read_units
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted, profile
 from factored_mwem.tables.codes.rest import Known, weighed
-from factored_mwem.tables.inputs.people import RowsOfPeople
+from factored_mwem.tables.inputs.people import RowOrder, RowsOfPeople, rows_of_people
+from factored_mwem.tables.inputs.source import open_table
 from factored_mwem.tables.inputs.table import Private, Table
 
 
@@ -149,6 +150,20 @@ class People(PeopleSource):
         unknown = np.concatenate([np.zeros(0, dtype=bool), *map(np.ma.getmaskarray, read)])
         least, most = low[placed(of)].min(), high[placed(of)].max()
         return np.clip(units, least, most), unknown
+
+
+def released_people(
+    batch: pa.RecordBatch,
+    domain: Domain,
+    column: str,
+    weight: Callable[[int], int],
+    order: RowOrder | None,
+) -> Datavectors:
+    """The codes of released people, all of whose rows are in a batch; `column` names them. They are public,
+    and read as private ones are: how many rows each has, what these weigh, and what comes before what.
+    """
+    used = rows_of_people(open_table(batch), column, max(len(batch), 1), order=order)
+    return People(*used, weight).encoded(domain, IN_MEMORY)
 
 
 class WeightedCodes(Private):
