@@ -49,6 +49,29 @@ class Weighing(NamedTuple):
     weights: F8x2
 
 
+class Ties(NamedTuple):
+    """What codes of some attributes must be, or must not be: in the cells of clique k tie j, from `first[k]`
+    to `first[k + 1]`, is on code c // stride[j] % size[j] of a cell c, which in row r is `code[r, j]` where
+    `alike[r, j]`, and any other where not (of code -1: any).
+    """
+
+    first: I8
+    stride: I8
+    size: I8
+    code: I8x2
+    alike: I8x2
+
+
+@part
+def _allowed(ties: Ties, clique: int, row: int, cell: int) -> bool:
+    """Whether a cell of a clique has the codes that a row must have."""
+    for j in range(ties.first[clique], ties.first[clique + 1]):
+        same = cell // ties.stride[j] % ties.size[j] == ties.code[row, j]
+        if same != (ties.alike[row, j] == 1):
+            return False
+    return True
+
+
 @part
 def _of_group(tree: EvidenceTree, clique: int, group: int, luck: float) -> int:
     """A cell of a clique among those of a cell of its separator, by its share."""
@@ -66,10 +89,25 @@ def _of_group(tree: EvidenceTree, clique: int, group: int, luck: float) -> int:
     return tree.order[q[ORDER] + at]
 
 
+@part
+def _gather(tree: EvidenceTree, clique: int, base: int, work: F8, message: F8) -> None:
+    """Multiply the weights of a clique's free cells, in `work`, by what its children say."""
+    q = tree.cliques[clique]
+    begin, end = q[FREE], q[FREE] + q[COUNT]
+    for h in range(tree.first_child[clique], tree.first_child[clique + 1]):
+        child = tree.children[h]
+        down, separator = tree.cliques[child, DOWN] + base, tree.cliques[child, SEPARATOR]
+        for j in range(begin, end):
+            s = separator + tree.maps[down + tree.free[j]]
+            work[j] *= message[s] * tree.inverse[s]
+
+
 @entry
-def draw_given(tree: EvidenceTree, base: I8x2, weighing: Weighing, luck: F8x2, cells: I8x2) -> int:
+def draw_given(
+    tree: EvidenceTree, base: I8x2, weighing: Weighing, ties: Ties, luck: F8x2, cells: I8x2
+) -> int:
     """Put a cell of each clique, int64[row, clique], into `cells`; -1 in the root if the evidence of the row
-    has weight 0. Returns how many such rows there are.
+    and its ties have weight 0. Returns how many such rows there are.
 
     `base: int64[row, clique]`: the cell of the codes in evidence, with all other codes 0. `luck:
     float64[row, clique]`, in [0, 1).
@@ -82,23 +120,28 @@ def draw_given(tree: EvidenceTree, base: I8x2, weighing: Weighing, luck: F8x2, c
             q = tree.cliques[k]
             if not q[ACTIVE]:
                 continue
+            begin, end, b = q[FREE], q[FREE] + q[COUNT], base[r, k]
+            for j in range(begin, end):
+                work[j] = tree.tables[q[TABLE] + b + tree.free[j]]
+            if ties.first[k] < ties.first[k + 1]:
+                for j in range(begin, end):
+                    if not _allowed(ties, k, r, b + tree.free[j]):
+                        work[j] = 0.0
+            if k == weighing.clique:
+                for j in range(begin, end):
+                    work[j] *= weighing.weights[r, weighing.code_of[b + tree.free[j]]]
+            _gather(tree, k, b, work, message)
             whole = 0.0
-            if k:  # only the cells that this row adds to: all messages are far longer
-                for j in range(q[FREE], q[FREE] + q[COUNT]):
-                    message[q[SEPARATOR] + tree.maps[q[UP] + base[r, k] + tree.free[j]]] = 0.0
-            for j in range(q[FREE], q[FREE] + q[COUNT]):
-                c = base[r, k] + tree.free[j]
-                weight = tree.tables[q[TABLE] + c]
-                if k == weighing.clique:
-                    weight *= weighing.weights[r, weighing.code_of[c]]
-                for h in range(tree.first_child[k], tree.first_child[k + 1]):
-                    child = tree.cliques[tree.children[h]]
-                    s = child[SEPARATOR] + tree.maps[child[DOWN] + c]
-                    weight *= message[s] * tree.inverse[s]
-                work[j] = weight
-                whole += weight
-                if k:
-                    message[q[SEPARATOR] + tree.maps[q[UP] + c]] += weight
+            for j in range(begin, end):
+                whole += work[j]
+            if k:
+                up, separator = q[UP] + b, q[SEPARATOR]
+                for j in range(
+                    begin, end
+                ):  # only the cells that this row adds to: all messages are far longer
+                    message[separator + tree.maps[up + tree.free[j]]] = 0.0
+                for j in range(begin, end):
+                    message[separator + tree.maps[up + tree.free[j]]] += work[j]
         if not whole > 0.0:
             cells[r, 0] = -1
             failed += 1
@@ -111,10 +154,10 @@ def draw_given(tree: EvidenceTree, base: I8x2, weighing: Weighing, luck: F8x2, c
                 continue
             goal = luck[r, k] * (message[q[SEPARATOR] + s] if k else whole)
             last = -1  # the last possible cell, should rounding leave some of the goal
+            up, b = q[UP] + base[r, k], base[r, k]
             for j in range(q[FREE], q[FREE] + q[COUNT]):
-                c = base[r, k] + tree.free[j]
-                if work[j] > 0.0 and (k == 0 or tree.maps[q[UP] + c] == s):
-                    last = c
+                if work[j] > 0.0 and (k == 0 or tree.maps[up + tree.free[j]] == s):
+                    last = b + tree.free[j]
                     goal -= work[j]
                     if goal < 0.0:
                         break

@@ -294,8 +294,8 @@ class Plan:
     @property
     def follows(self) -> dict[int, int]:
         """By the position of a companion that holds codes of a column, the column's."""
-        names = self.modelled.names
-        return {names.index(c.attribute.name): names.index(c.of) for c in self.companions if c.kind != "gap"}
+        names, kinds = self.modelled.names, ("previous", "start", "end")
+        return {names.index(c.attribute.name): names.index(c.of) for c in self.companions if c.kind in kinds}
 
     @property
     def learnt(self) -> bool:

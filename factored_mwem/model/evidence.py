@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from factored_mwem.domain.levels import Levels
-from factored_mwem.kernels.evidence import COUNT, EvidenceTree, Weighing, draw_given
+from factored_mwem.kernels.evidence import COUNT, EvidenceTree, Ties, Weighing, draw_given
 from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.drawing import conditional
 from factored_mwem.model.forest import Component, Forest
 
 NO_MAP = np.zeros(0, dtype=np.int64)
 UNWEIGHED = Weighing(-1, NO_MAP, np.zeros((0, 0)))
+Tied = Mapping[int, tuple[np.ndarray, np.ndarray]]
+"""By attribute (int64[row]: a code, or -1; bool[row]: whether the row has it, or any but it)."""
+NOT_TIED: Tied = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,10 +53,11 @@ class EvidenceDrawing:
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None = None,
         lost: np.ndarray | None = None,
+        tied: Tied = NOT_TIED,
     ) -> list[np.ndarray]:
         """int64[row] per attribute: rows drawn independently of each other, given `evidence`, the codes
         int64[row] of some attributes. `weights`: an attribute, and the factor on the probability of each of
-        its codes in each row, float64[row, code].
+        its codes in each row, float64[row, code]. `tied`: what other attributes must be, or must not be.
 
         If a component's part of the evidence has probability zero in the model, it is ignored: the rest of
         that component is drawn without it. `lost: bool[row]` is set in these rows.
@@ -61,7 +66,8 @@ class EvidenceDrawing:
         for tree in self._trees:
             own = {a: evidence[a] for a in tree.attributes if a in evidence}
             soft = weights if weights is not None and weights[0] in tree.attributes else None
-            for a, drawn in tree.drawn(rows, own, rng, soft, lost).items():
+            bound = {a: tie for a, tie in tied.items() if a in tree.attributes}
+            for a, drawn in tree.drawn(rows, own, rng, soft, bound, lost).items():
                 codes[a] = evidence.get(a, drawn)
         return codes
 
@@ -120,10 +126,11 @@ class _Tree:
         evidence: Mapping[int, np.ndarray],
         rng: np.random.Generator,
         weights: tuple[int, np.ndarray] | None,
+        tied: Tied,
         lost: np.ndarray | None,
     ) -> dict[int, np.ndarray]:
         """int64[row] of each attribute of the component."""
-        soft = None if weights is None else weights[0]
+        soft = frozenset(tied) | ({weights[0]} if weights is not None else set())
         tree = self._pattern(frozenset(evidence), soft)
         base = np.zeros((rows, len(self._axes)), dtype=np.int64)
         for k, axes in enumerate(self._axes):
@@ -136,37 +143,48 @@ class _Tree:
             home, axis = self._homes[weights[0]]
             code_of = np.arange(self._cells(home)) // axis.stride % axis.size
             weighing = Weighing(home, code_of, np.ascontiguousarray(weights[1]))
-        if draw_given(tree, base, weighing, luck, cells):
+        if draw_given(tree, base, weighing, self._ties(tied, rows), luck, cells):
             failed = np.flatnonzero(cells[:, 0] < 0)
             if lost is not None:
                 lost[failed] = True
-            free, none = self._pattern(frozenset(), None), np.zeros((len(failed), base.shape[1]), np.int64)
+            free, none = self._pattern(frozenset()), np.zeros((len(failed), base.shape[1]), np.int64)
             again = np.empty_like(none)
-            draw_given(free, none, UNWEIGHED, rng.random(none.shape), again)
+            untied = self._ties({}, len(failed))
+            draw_given(free, none, UNWEIGHED, untied, rng.random(none.shape), again)
             cells[failed] = again
         return {a: cells[:, k] // axis.stride % axis.size for a, (k, axis) in self._homes.items()}
 
     def cells_given(self, given: Collection[int]) -> int:
         """Those of cliques that something given lies in or below, as far as it leaves them free."""
-        return int(
-            self._pattern(frozenset(self.attributes.intersection(given)), None).cliques[:, COUNT].sum()
-        )
+        return int(self._pattern(frozenset(self.attributes.intersection(given))).cliques[:, COUNT].sum())
 
     def _cells(self, clique: int) -> int:
         return int(np.prod([axis.size for axis in self._axes[clique]], dtype=np.int64))
 
-    def _pattern(self, evidence: frozenset[int], soft: int | None) -> EvidenceTree:
-        """The arrays of a tree for evidence on these attributes, and weights on `soft`."""
-        key = evidence | ({-1 - soft} if soft is not None else set())
+    def _ties(self, tied: Tied, rows: int) -> Ties:
+        """By clique, each in the home of its attribute."""
+        homes = [(*self._homes[a], *tie) for a, tie in tied.items()]
+        homes = sorted(homes, key=lambda each: each[0])
+        first = np.searchsorted([home for home, *_ in homes], np.arange(len(self._axes) + 1))
+        code, alike = np.full((rows, len(homes)), -1), np.zeros((rows, len(homes)), dtype=np.int64)
+        for j, (_, _, codes, same) in enumerate(homes):
+            code[:, j], alike[:, j] = codes, same
+        strides = np.array([axis.stride for _, axis, *_ in homes], dtype=np.int64)
+        sizes = np.array([axis.size for _, axis, *_ in homes], dtype=np.int64)
+        return Ties(first.astype(np.int64), strides, sizes, code, alike)
+
+    def _pattern(self, evidence: frozenset[int], soft: frozenset[int] = frozenset()) -> EvidenceTree:
+        """The arrays of a tree for evidence on these attributes, and weights or ties on `soft`."""
+        key = evidence | {-1 - a for a in soft}
         if key not in self._patterns:
             self._patterns[key] = self._laid_out(evidence, soft)
         return self._patterns[key]
 
-    def _laid_out(self, evidence: frozenset[int], soft: int | None) -> EvidenceTree:
+    def _laid_out(self, evidence: frozenset[int], soft: frozenset[int]) -> EvidenceTree:
         rows, free, many = self._arrays.cliques.copy(), [NO_MAP], len(self._axes)
         active = [any(axis.attribute in evidence for axis in axes) for axes in self._axes]
-        if soft is not None:
-            active[self._homes[soft][0]] = True
+        for a in soft:
+            active[self._homes[a][0]] = True
         for k in range(many - 1, 0, -1):
             active[self._parents[k]] |= active[k]
         for k, axes in enumerate(self._axes):

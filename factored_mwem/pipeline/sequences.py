@@ -1,8 +1,10 @@
 """Sequences: people whose rows come in order, each given the one before it. Free, for the model is public.
 
-A person is drawn first: how many rows, what is the same in all of them, and where the column that orders them
-begins and ends. The first row is drawn given that; each other row given the codes of the row before, after
-how much the column that orders rows has grown. So that column never falls.
+A person is drawn first: how many rows, what is the same in all of them, and where the column that orders
+them begins and ends. The first row is drawn given that. Of each other row it is drawn first, given the codes
+of the row before, how much the column that orders rows has grown, and how other columns have changed: what
+stays the same is the same to the last digit, a number goes on by its change, and of another column it is
+anything but what it was. The rest is drawn given that. So the column that orders rows never falls.
 
 Errors of single rows would add up along a person's: rows are drawn on trial, and the model that draws them is
 reweighted by how far their columns are from those of the model of rows.
@@ -14,20 +16,27 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
-from factored_mwem.domain.companions import Companion, Kind, companions_of, least_step, span_of
+from factored_mwem.domain.companions import (
+    SAME,
+    Companion,
+    Kind,
+    companions_of,
+    differs_by_steps,
+    span_of,
+)
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.model.reweighted import reweighted
 from factored_mwem.pipeline.people import PeopleBatches, RowCounts
-from factored_mwem.tables.codes.decode import column_of
+from factored_mwem.pipeline.scales import Scale, Walk
 from factored_mwem.tables.codes.derive import decode_table
 
 TRIAL, TRIALS, TRIAL_ROWS = 2**31, 2, 20_000
@@ -38,6 +47,12 @@ TINY = 1e-9
 """Weight of a gap after which rows cannot end where they should."""
 STEPS = 256
 """Steps from the least to the greatest value of the column that orders rows, at most."""
+
+
+NONE = -1
+"""A code that no row has."""
+Tie = tuple[np.ndarray, np.ndarray]
+"""(int64[row]: a code; bool[row]: whether the row has it, or any but it)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +80,7 @@ class SequenceBatches(PeopleBatches):
     @property
     def _varying(self) -> list[int]:
         """The columns that are drawn anew in each row, but for what puts rows in order."""
-        clocked = None if self.clock is None else self.clock.position
-        return sorted({of for each, of in self.companions.values() if each.kind == "previous"} - {clocked})
+        return sorted(self._previous)
 
     def _factors(self, a: int, codes: np.ndarray) -> np.ndarray:
         """float64[code]: how many more rows of each code of an attribute there should be than on trial, where
@@ -106,6 +120,25 @@ class SequenceBatches(PeopleBatches):
         pair = pair if numbers < at else pair.T
         return Clock.of(self.own[gap.of], gap, pair, self.counts, names.index(gap.of))
 
+    @cached_property
+    def walks(self) -> list[Walk]:
+        """How the other columns that differ by steps go on."""
+        found = [
+            (self.own[each.of], of, each.attribute, at)
+            for at, (each, of) in self.companions.items()
+            if each.kind == "change"
+        ]
+        return [Walk(*facts) for facts in found if differs_by_steps(facts[0])]
+
+    @property
+    def scales(self) -> list[Scale]:
+        return [*([] if self.clock is None else [self.clock]), *self.walks]
+
+    @cached_property
+    def _previous(self) -> dict[int, int]:
+        """By the position of a column, that of its companion of the row before."""
+        return {of: at for at, (each, of) in self.companions.items() if each.kind == "previous"}
+
     def at(self, kind: Kind) -> int:
         """The position of the companion of this kind of the column that orders rows."""
         return next(at for at, (each, _) in self.companions.items() if each.kind == kind)
@@ -113,41 +146,43 @@ class SequenceBatches(PeopleBatches):
     def _rows_of(
         self, number: int, each: np.ndarray, people: Mapping[int, np.ndarray], rng: np.random.Generator
     ) -> pa.RecordBatch:
-        person, clock = np.repeat(np.arange(len(each)), each), self.clock
-        codes, times = self._in_order(each, people, rng)
+        person = np.repeat(np.arange(len(each)), each)
+        codes, values = self._in_order(each, people, rng)
         columns = decode_table(self.own, list(codes), self.inner, rng)
         cells = dict(zip(self.inner.names, columns, strict=True))
-        if clock is not None and not clock.attribute.categorical:
-            kind = self.inner.field(self.order).type
-            cells[self.order] = clock.column(codes[clock.position], times, kind)
+        for scale in self.scales:
+            name, a = scale.attribute.name, scale.position
+            if not scale.attribute.categorical:
+                cells[name] = scale.column(codes[a], values[a], self.inner.field(name).type)
         return self._record(number, person, cells)
 
     def _in_order(
         self, each: np.ndarray, people: Mapping[int, np.ndarray], rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ma.MaskedArray]:
-        """(int64[attribute, row]; the values of the column that orders rows, where it has units)."""
-        clock = self.clock
+    ) -> tuple[np.ndarray, dict[int, np.ma.MaskedArray]]:
+        """(int64[attribute, row]; the values of each scale)."""
         begin, every = np.cumsum(each) - each, int(each.sum())
         codes = np.zeros((len(self.own.modelled), every), dtype=np.int64)
-        times = np.ma.zeros(every, dtype=np.float64 if clock is None else clock.low.dtype)
+        values = {s.position: np.ma.zeros(every, dtype=s.low.dtype) for s in self.scales}
         for t in range(int(each.max())):
             still = np.flatnonzero(each > t)
             given = {a: own[still] for a, own in people.items()}
-            at = begin[still] + t
-            now = None
+            at, now, tied = begin[still] + t, dict[int, np.ma.MaskedArray](), dict[int, Tie]()
             if t == 0:
                 given |= self._none_before(given)
             else:
                 given |= {
                     a: codes[of, at - 1] for a, (c, of) in self.companions.items() if c.kind == "previous"
                 }
-                if clock is not None:
-                    now = self._grown(given, times[at - 1], each[still] - t - 1, rng)
-            drawn = self._rows.codes_given(len(still), given, rng)
+                before = {a: each[at - 1] for a, each in values.items()}
+                now, tied = self._gone_on(given, before, each[still] - t - 1, rng)
+            drawn = self._rows.codes_given(len(still), given, rng, tied=tied)
             codes[:, at] = drawn[: len(codes)]
-            if clock is not None:
-                times[at] = clock.begun(codes[clock.position, at], rng) if now is None else now
-        return codes, times
+            for a, (was, alike) in tied.items():  # where the model has no such row, what stays still stays
+                codes[a, at] = np.where(alike, was, codes[a, at])
+            for scale in self.scales:
+                a = scale.position
+                values[a][at] = now[a] if a in now else scale.begun(codes[a, at], rng)
+        return codes, values
 
     def _none_before(self, given: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
         """What is known of first rows, int64[row], beside what is given of their people."""
@@ -160,25 +195,39 @@ class SequenceBatches(PeopleBatches):
                 known[a] = np.full(rows, each.first)
         return known
 
-    def _grown(
+    def _gone_on(
         self,
         given: dict[int, np.ndarray],
-        time: np.ma.MaskedArray,
+        before: Mapping[int, np.ma.MaskedArray],
         left: np.ndarray,
         rng: np.random.Generator,
-    ) -> np.ma.MaskedArray:
-        """What the column that orders rows is in rows that follow those where it is `time`: by a gap drawn
-        given what is known of the rows, which is added to that. `left: int64[row]`: how many rows of the same
-        person are to come.
+    ) -> tuple[dict[int, np.ma.MaskedArray], dict[int, Tie]]:
+        """How rows go on from those whose values are `before`, put into what is `given` of them: (the values
+        of each scale; what the codes of columns without one are, or are not). `left: int64[row]`: how many
+        rows of the same person are to come.
         """
-        clock, gap = self.clock, self.at("gap")
-        assert clock is not None
-        numbers, end = given[self.domain.modelled.index(ROWS_OF_PERSON)], given[self.at("end")]
-        later, weights = clock.ahead(time, Journey(numbers, left, end), rng)
-        gaps = self._rows.codes_given(len(left), given, rng, (gap, weights))[gap]
-        now = clock.chosen(time, later, gaps)
-        given |= {gap: gaps, clock.position: clock.codes(now)}
-        return now
+        clock, now, weights = self.clock, dict[int, np.ma.MaskedArray](), None
+        if clock is not None:
+            numbers, end = given[self.domain.modelled.index(ROWS_OF_PERSON)], given[self.at("end")]
+            time = before[clock.position]
+            later, likely = clock.ahead(time, Journey(numbers, left, end), rng)
+            weights = self.at("gap"), likely
+        drawn = self._rows.codes_given(len(left), given, rng, weights)
+        if clock is not None:
+            gaps = drawn[self.at("gap")]
+            now[clock.position] = clock.chosen(time, later, gaps)
+            given |= {self.at("gap"): gaps, clock.position: clock.codes(now[clock.position])}
+        for walk in self.walks:
+            a = walk.position
+            now[a], codes = walk.on(before[a], drawn[walk.at], drawn[a], rng)
+            given |= {a: codes, walk.at: drawn[walk.at]}
+        tied = {}
+        for at, (each, of) in self.companions.items():
+            if each.kind == "change" and of not in now:
+                given[at] = drawn[at]
+                was = given[self._previous[of]]
+                tied[of] = (np.where(drawn[at] == each.first, NONE, was), drawn[at] == SAME)
+        return now, tied
 
 
 class Journey(NamedTuple):
@@ -192,18 +241,16 @@ class Journey(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Clock:
-    """How the column that orders rows, `attribute` at `position` of the model, goes on, by `gap`s.
+class Clock(Scale):
+    """How the column that orders rows goes on, by `gap`s.
 
     `sums: float64[code of how many rows, rows to come, sum]`: how likely so many gaps come to a sum of at
     most so many steps of `step`. By it a person's rows end where their last one is said to be.
     """
 
-    attribute: Attribute
     companion: Companion
     sums: np.ndarray
     step: float
-    position: int
 
     @classmethod
     def of(
@@ -223,31 +270,7 @@ class Clock:
         sums = np.ones((counts.size, len(counts.codes), cells))
         for code, left in itertools.product(range(counts.size), range(1, len(counts.codes))):
             sums[code, left] = np.convolve(known[code], sums[code, left - 1])[:cells]
-        return cls(attribute, companion, sums, step, position)
-
-    @cached_property
-    def low(self) -> np.ndarray:
-        """int64 or float64[code]: the least value of each."""
-        return intervals(self.attribute)[0]
-
-    @cached_property
-    def high(self) -> np.ndarray:
-        return intervals(self.attribute)[1]
-
-    @cached_property
-    def known(self) -> np.ndarray:
-        """bool[code]: whether it stands for values."""
-        return placed(self.attribute)
-
-    @property
-    def ends(self) -> tuple[Any, Any]:
-        """The least and the greatest value."""
-        return self.low[self.known].min(), self.high[self.known].max()
-
-    def begun(self, codes: np.ndarray, rng: np.random.Generator) -> np.ma.MaskedArray:
-        """A value of each code, int64 or float64[row]; masked where it has none."""
-        values = self._within(self.low[codes], self.high[codes], rng.random(len(codes)))
-        return np.ma.MaskedArray(values, mask=~self.known[codes])
+        return cls(attribute, position, companion, sums, step)
 
     def ahead(
         self, time: np.ma.MaskedArray, journey: Journey, rng: np.random.Generator
@@ -265,8 +288,8 @@ class Clock:
         share = (np.minimum(high, last) - np.maximum(low, first) + 1.0) / (high - low + 1.0)
         begin = np.where(into, np.maximum(low, first), low)
         end = np.where(into, np.minimum(high, last), np.minimum(high, most))
-        later = self._within(begin, np.maximum(begin, end), rng.random((len(now), 1)))
-        later = self._snapped(np.clip(later, now, most))
+        later = self.within(begin, np.maximum(begin, end), rng.random((len(now), 1)))
+        later = self.snapped(np.clip(later, now, most))
         arrives = self._sums(journey, last - later) - self._sums(journey, first - later - self.step)
         weights = np.where(into, share, np.where(final, 0.0, np.maximum(arrives, 0.0)))
         weights = weights + TINY * self._sums(journey, most - later) + TINY**2
@@ -288,39 +311,3 @@ class Clock:
         values = np.where(gaps == self.companion.first, time.filled(0), values)
         unknown = (gaps == self.companion.attribute.size - 1) & self.attribute.nullable
         return np.ma.MaskedArray(values, mask=np.ma.getmaskarray(time) | unknown)
-
-    def codes(self, values: np.ma.MaskedArray) -> np.ndarray:
-        """int64[row]: the codes of values that the attribute has."""
-        a, units = self.attribute, values.filled(self.ends[0])
-        if a.categorical:
-            order = np.argsort(self.low[self.known], kind="stable")
-            codes = order[np.clip(np.searchsorted(self.low[order], units), 0, len(order) - 1)]
-        else:
-            bins = np.clip(np.searchsorted(a.cuts, units, side="right") - 1, 0, len(a.cuts) - 2)
-            codes = a.bin_codes[bins]
-            if len(a.specials):
-                place = np.clip(np.searchsorted(a.specials, units), 0, len(a.specials) - 1)
-                codes = np.where(a.specials[place] == units, a.special_codes[place], codes)
-        return np.where(np.ma.getmaskarray(values), a.missing_code, codes).astype(np.int64)
-
-    def column(self, codes: np.ndarray, times: np.ma.MaskedArray, kind: pa.DataType) -> pa.Array:
-        """The values, as the column's type has them."""
-        return column_of(self.attribute, codes, times.filled(0), np.ma.getmaskarray(times), kind)
-
-    def _within(self, low: np.ndarray, high: np.ndarray, luck: np.ndarray) -> np.ndarray:
-        """From `low` to `high`, by `luck` in [0, 1): a multiple of the least step, where it is whole."""
-        a = self.attribute
-        if a.type == "number":
-            values = low + luck * (high - low)
-            return values if a.decimals is None else np.round(values, a.decimals)
-        values = low + (luck * (high - low + 1)).astype(np.int64)
-        return values if a.categorical else values - values % int(least_step(a))
-
-    def _snapped(self, values: np.ndarray) -> np.ndarray:
-        """Values that the attribute has: of listed ones the nearest."""
-        if not self.attribute.categorical:
-            return values
-        listed = np.sort(self.low[self.known])
-        above = np.clip(np.searchsorted(listed, values), 1, len(listed) - 1)
-        nearer = values - listed[above - 1] <= listed[above] - values
-        return np.where(nearer, listed[above - 1], listed[above])

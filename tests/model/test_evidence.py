@@ -95,6 +95,38 @@ def test_a_planted_message_that_forgets_its_separator_is_seen(
     assert apart(model, {0: 1, 3: 4}) > bound({0: 1, 3: 4})
 
 
+def tied_apart(model: Forest, given: dict[int, int], attribute: int, code: int, alike: bool) -> float:
+    """The L1 distance between rows whose attribute is a code, or is not, and the dense table, cut."""
+    evidence = {a: np.full(DRAWN, c) for a, c in given.items()}
+    tied = {attribute: (np.full(DRAWN, code), np.full(DRAWN, alike))}
+    codes = EvidenceDrawing(model).codes_given(DRAWN, evidence, np.random.default_rng(1), tied=tied)
+    dense = model.marginal(tuple(range(len(SHAPE)))).reshape(SHAPE).copy()
+    for a, own, same in [*((a, c, True) for a, c in given.items()), (attribute, code, alike)]:
+        at = (np.arange(SHAPE[a]) == own) == same
+        dense *= at.reshape([-1 if b == a else 1 for b in range(len(SHAPE))])
+    drawn = np.bincount(np.ravel_multi_index(codes, SHAPE), minlength=dense.size) / DRAWN
+    return float(np.abs(drawn - dense.ravel() / dense.sum()).sum())
+
+
+@pytest.mark.parametrize(("given", "attribute"), [({}, 0), ({0: 1}, 3), ({2: 1}, 0), ({1: 2, 3: 0}, 4)])
+@pytest.mark.parametrize("alike", [True, False])
+def test_rows_that_must_have_a_code_or_must_not_are_those_of_the_dense_table(
+    model: Forest, given: dict[int, int], attribute: int, alike: bool
+) -> None:
+    assert tied_apart(model, given, attribute, 1, alike) < bound(given)
+    assert tied_apart(model, given, attribute, -1, False) < bound(given)  # of no code: whatever there is
+
+
+def test_a_planted_tie_the_other_way_round_is_seen(model: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*each: object) -> int:
+        ties = each[3]
+        assert isinstance(ties, kernels.Ties)
+        return int(kernels.draw_given(*each[:3], ties._replace(alike=1 - ties.alike), *each[4:]))
+
+    monkeypatch.setattr(evidence, "draw_given", wrong)
+    assert tied_apart(model, {2: 1}, 0, 1, True) > bound({2: 1})
+
+
 def test_where_evidence_has_no_weight_the_rest_is_drawn_without_it() -> None:
     levels = Levels.fine((2, 2))
     never = Component.of(CliqueTree(levels, ((0, 1),), ()), np.array([0.25, 0.75, 0.0, 0.0]))

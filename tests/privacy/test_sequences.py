@@ -19,7 +19,7 @@ from support.model_files import parts_of, write
 
 from factored_mwem.accounting.unit import Unit, grains_of
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
-from factored_mwem.domain.companions import companions_of, gap_of
+from factored_mwem.domain.companions import change_of, companions_of, gap_of, steps_between
 from factored_mwem.domain.conditions import intervals
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
@@ -190,6 +190,98 @@ def test_gaps_have_few_bins_that_hold_all_there_can_be(field: dict[str, Any]) ->
     assert (gap.cuts[1:] > gap.cuts[:-1]).all()
 
 
+# --- how columns change ---
+
+CHANGING = [
+    {"name": "a", "type": "string", "categories": [*"abcdefghij"], "constraints": NEEDED},
+    {"name": "n", "type": "integer", "edges": [0, 4, 9, 12]},
+    {"name": "b", "type": "integer", "categories": [0, 1, 2], "constraints": NEEDED},
+]
+CHANGED = companions_of(Domain.from_dict({"fields": [*CHANGING, SIZES]}), "b")
+LARGER = Domain([*Domain.from_dict({"fields": [*CHANGING, SIZES]}), *(each.attribute for each in CHANGED)])
+PAIRS = [
+    (i, LARGER.index(each.attribute.name))
+    for each in CHANGED
+    if each.kind == "change"
+    for i in range(len(LARGER))
+    if LARGER.names[i] != each.attribute.name
+]
+Wide = tuple[str, str, int | None, int]
+
+
+def encoded(rows: Sequence[Wide], unit: Unit = UNIT) -> Any:
+    ids, a, n, b = zip(*rows, strict=True)
+    table = pa.table({"who": ids, "a": a, "n": pa.array(n, pa.int64()), "b": b})
+    people = People.of(open_source(table), "who", MOST, unit.row_weight, order=RowOrder("b"))
+    return people.encoded(LARGER, IN_MEMORY)
+
+
+def pairs_counted(rows: Sequence[Wide]) -> np.ndarray:
+    """The pairs of a change and each other attribute, one marginal after the other, in grains."""
+    exact = Rows(encoded(rows), Levels.fine(LARGER.shape))
+    cells = [LARGER.shape[a] * LARGER.shape[b] for a, b in PAIRS]
+    members = np.array(PAIRS, dtype=np.int32)
+    return exact.counts(members, np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)).astype(np.int64)
+
+
+def greatest_of_changes() -> int:
+    """Grains by which a person of up to 3 rows moves a marginal with changes: L1."""
+    others: list[Wide] = [("x", "a", 3, 0), ("y", "b", 7, 1), ("x", "a", 11, 2), ("y", "c", None, 2)]
+    ends = np.cumsum([LARGER.shape[a] * LARGER.shape[b] for a, b in PAIRS])[:-1]
+    before, greatest = pairs_counted(others), 0
+    cells = list(itertools.product("ac", (3, 8, None), (0, 2)))
+    for number in range(1, MOST + 1):
+        for own in list(itertools.product(cells, repeat=number))[:: 1 + 6 * (number > 1) + 40 * (number > 2)]:
+            rows = [*others[:1], *(("z", *cell) for cell in own), *others[1:]]
+            moved = np.abs(pairs_counted(rows) - before)
+            greatest = max(greatest, *(int(part.sum()) for part in np.split(moved, ends)))
+    return greatest
+
+
+def test_a_person_more_moves_a_marginal_with_changes_by_exactly_what_is_charged() -> None:
+    assert greatest_of_changes() == UNIT.l1_of_marginal
+
+
+def test_a_planted_change_since_the_row_above_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the table, not of the person: who stands between two rows of another changes theirs."""
+
+    def above(self: People, a: Attribute, domain: Domain, codes: Any) -> np.ndarray:
+        own, self._previous = self._previous, np.arange(len(self._previous)) - 1
+        try:
+            return companion(self, a, domain, codes)
+        finally:
+            self._previous = own
+
+    companion = People._companion
+    monkeypatch.setattr(People, "_companion", above)
+    assert greatest_of_changes() > UNIT.l1_of_marginal
+
+
+def test_changes_are_those_of_a_loop_over_rows() -> None:
+    rows: list[Wide] = [("x", "a", 3, 0), ("x", "a", 3, 1), ("x", "b", 12, 1), ("x", "b", None, 2)]
+    ((_, part),) = encoded(rows[:3])._parts
+    codes = {name: c.tolist() for name, c in zip(LARGER.names, part.columns, strict=True)}
+    assert codes["change of a"] == [2, 0, 1]
+    n = LARGER["change of n"]
+    low, high = intervals(n)
+    assert [(low[c], high[c]) for c in codes["change of n"][1:]] == [(0, 0), (9, 13)]
+    assert codes["change of n"][0] == n.special_codes[0] == 0
+    with_null = encoded(rows[1:])._parts[0][1].columns[LARGER.index("change of n")].tolist()
+    assert with_null[2] == n.null_code
+    assert "change of b" not in LARGER
+
+
+@pytest.mark.parametrize("field", [f for f in ORDERING if "categories" not in f])
+def test_changes_have_bins_for_all_differences_and_one_for_none(field: dict[str, Any]) -> None:
+    own = Attribute.model_validate(field)
+    change, (low, high) = change_of(own), intervals(own)
+    most = int(steps_between(own, low.min(), high.max()))
+    assert change.size < 80 and change.cuts[0] <= -most and change.cuts[-1] > most
+    zero = int(np.searchsorted(change.cuts, 0))
+    assert change.cuts[zero] == 0 and change.cuts[zero + 1] == 1  # none has a bin of its own
+    assert (steps_between(own, np.zeros(2), np.array([0.0, 1e-9])) == 0).tolist() == [True, False]
+
+
 # --- rows that are drawn ---
 
 
@@ -258,6 +350,42 @@ def test_without_noise_what_follows_what_and_when_come_back(made: Release) -> No
         assert (shares[0] - shares[1]).abs().max() < 0.03
     days = [pd.to_datetime(each["day"]).dt.month.value_counts(normalize=True) for each in (real, rows)]
     assert days[0].sub(days[1], fill_value=0).abs().sum() / 2 < 0.06
+
+
+def pay(people: int) -> pd.DataFrame:
+    """People whose pay stays to the last digit in seven of ten rows, and else grows by 3 or falls by 40; and
+    whose employer, of 12, stays or changes with it.
+    """
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(people), 6)
+    day = np.tile(np.arange(6), people)
+    paid, firm = rng.integers(500, 1000, len(who)), rng.integers(0, 12, len(who))
+    for i in range(len(who)):
+        if i and who[i] == who[i - 1]:
+            move = rng.choice([0, 3, -40], p=[0.7, 0.2, 0.1])
+            paid[i] = paid[i - 1] + move
+            firm[i] = firm[i - 1] if move >= 0 else (firm[i - 1] + rng.integers(1, 12)) % 12
+    names = np.array([f"firm {i}" for i in range(12)])
+    return pd.DataFrame({"who": who, "firm": names[firm], "paid": paid, "day": day})
+
+
+PAY = {
+    "fields": [
+        {"name": "firm", "categories": [f"firm {i}" for i in range(12)], "constraints": NEEDED},
+        {"name": "paid", "type": "integer", "bins": 8, "constraints": {"minimum": 250, "maximum": 1100}},
+        {"name": "day", "type": "integer", "categories": [*range(6)], "constraints": NEEDED},
+    ]
+}
+
+
+def test_without_noise_what_stays_is_the_same_to_the_last_digit_and_what_changes_is_not() -> None:
+    rows = made_of(pay(2000), PAY, person_columns=[]).to_pandas()
+    same = rows["who"].to_numpy()[1:] == rows["who"].to_numpy()[:-1]
+    moved = np.diff(rows["paid"])[same]
+    assert abs((moved == 0).mean() - 0.7) < 0.06 and abs((moved == 3).mean() - 0.2) < 0.06
+    assert (moved < -20).mean() > 0.05 and (np.abs(moved) < 100).mean() > 0.98
+    stays = (rows["firm"].to_numpy()[1:] == rows["firm"].to_numpy()[:-1])[same]
+    assert abs(stays.mean() - 0.9) < 0.05
 
 
 def test_the_manifest_names_companions_and_rows_have_none(made: Release) -> None:

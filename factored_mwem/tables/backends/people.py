@@ -12,7 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
-from factored_mwem.domain.companions import END, FIRST, GAP, PREVIOUS, START
+from factored_mwem.domain.companions import (
+    CHANGE,
+    END,
+    FIRST,
+    GAP,
+    OTHERWISE,
+    PREVIOUS,
+    SAME,
+    START,
+    steps_between,
+)
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.backends.codes import Codes, encode_table
@@ -119,7 +129,9 @@ class People(PeopleSource):
         return WeightedCodes(parts, whole.sizes)
 
     def _companion(self, a: Attribute, domain: Domain, codes: Mapping[str, np.ndarray]) -> np.ndarray:
-        """uint32[row]: of its column the code in the row before, the first or the last, or the growth."""
+        """uint32[row]: of its column the code in the row before, the first or the last, the growth or the
+        change.
+        """
         assert self._previous is not None, "rows without an order have none before them"
         first, before = self._previous < 0, np.maximum(self._previous, 0)
         if a.name.startswith(PREVIOUS):
@@ -132,11 +144,19 @@ class People(PeopleSource):
             of_person = np.zeros(int(self._person.max(initial=-1)) + 1, dtype=np.uint32)
             of_person[self._person[rows]] = own[rows]
             return of_person[self._person]
-        of = domain[a.name.removeprefix(GAP)]
+        change = a.name.startswith(CHANGE)
+        of = domain[a.name.removeprefix(CHANGE if change else GAP)]
+        if change and a.categorical:
+            own = codes[of.name]
+            differs = np.where(own != own[before], OTHERWISE, SAME) if len(own) else own
+            return encode(a, pa.array(np.where(first, FIRST, differs))).astype(np.uint32)
         units, unknown = self._units(of, codes[of.name])
-        grown = np.where(first, FIRST, np.maximum(units - units[before], 0)) if len(units) else units
-        unknown = ~first & (unknown | unknown[before]) if len(units) else unknown
-        return encode(a, pa.array(grown, mask=unknown)).astype(np.uint32)
+        if not len(units):
+            return units.astype(np.uint32)
+        apart = steps_between(of, units[before], units) if change else np.maximum(units - units[before], 0)
+        none_before = a.specials[0] if change else FIRST
+        unknown = ~first & (unknown | unknown[before])
+        return encode(a, pa.array(np.where(first, none_before, apart), mask=unknown)).astype(np.uint32)
 
     def _units(self, of: Attribute, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(int64 or float64[row]: values of a column of numbers or moments, within its bounds; bool[row]:

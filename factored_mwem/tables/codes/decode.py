@@ -44,7 +44,7 @@ def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.ran
     codes = codes.astype(np.int64)
     null = codes == attribute.null_code if attribute.nullable else None
     if not attribute.categorical:
-        return column_of(attribute, codes, _draw(attribute, codes, field.type, rng), null, field.type)
+        return column_of(attribute, codes, units_within(attribute, codes, field.type, rng), null, field.type)
     listed = listed_values(attribute)
     if pa.types.is_dictionary(field.type):  # the same dictionary in every batch
         values = typed(attribute, listed, field.type.value_type, safe=False)
@@ -66,7 +66,7 @@ def column_of(
     return typed(attribute, pc.if_else(pa.array(mask), texts, values), arrow, safe=False)
 
 
-def _draw(
+def units_within(
     attribute: Attribute, codes: np.ndarray, arrow: pa.DataType, rng: np.random.Generator
 ) -> np.ndarray:
     """int64 or float64[row]: a unit for each code; of a text or of null, any."""
