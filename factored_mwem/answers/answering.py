@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.answers.answer import FIGURES, Answer, in_dates
+from factored_mwem.answers.answer import BASES, FIGURES, Answer, in_dates
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.grammar import parse, written
 from factored_mwem.answers.intervals import (
@@ -18,6 +18,7 @@ from factored_mwem.answers.intervals import (
     MeasuredBasis,
     ModelBasis,
     Sums,
+    Z,
     computed,
     half_width,
     quantiles,
@@ -51,7 +52,7 @@ class Answering:
     def __init__(self, evidence: Evidence, errors: Callable[[], BootstrapErrors] | None = None) -> None:
         """`errors` gives those of the model's answers; it is called once they are needed."""
         self.domain: Domain = evidence.domain
-        self.people = evidence.people
+        self.people, self.moved = evidence.people, evidence.moved
         self.model, self.noisy, self._errors = evidence.model, Noisy.of(evidence), errors
 
     def answer(self, query: Query | str, *, population: bool = False) -> Answer:
@@ -63,7 +64,7 @@ class Answering:
         if population and self.people is not None:
             raise InputError("--population: of a release of people the error of sampling is not known")
         if isinstance(parsed, Difference):
-            answers = [self._sums(self._sides(parsed), population)]
+            answers = [self._whole(self._sides(parsed), population)]
         else:
             answers = self._single(parsed, population)
         return joined(written(parsed), answers)
@@ -72,12 +73,13 @@ class Answering:
         """The answers to its parts: by the first factor with which noisy answers fix it, if any."""
         factors = factors_of(query, self.domain, self.people)
         for factor in factors:
-            parts, *ends = (resolve(query, self.domain, each) for each in (factor, *factor.fixed()))
+            each = (factor, *factor.fixed())
+            parts, *ends = (resolve(query, self.domain, one, self.moved) for one in each)
             if self._fixed(parts):
                 return self._parts(parts, population)
             if ends and all(self._fixed(each) and each[0].kind == "count" for each in ends):
                 return [self._between(*each) for each in zip(parts, *ends, strict=True)]
-        return self._parts(resolve(query, self.domain, *factors[:1]), population)
+        return self._parts(self._resolved(query), population)
 
     def _fixed(self, parts: Sequence[Resolved]) -> bool:
         """Whether noisy answers alone give them all."""
@@ -90,13 +92,32 @@ class Answering:
         return replace(figures[0], low=figures[1].low, high=figures[2].high, notes=notes)
 
     def _parts(self, parts: Sequence[Resolved], population: bool) -> list[Answer]:
-        return [(self._quantile if p.kind == "quantile" else self._sums)([p], population) for p in parts]
+        return [(self._quantile if p.kind == "quantile" else self._whole)([p], population) for p in parts]
+
+    def _resolved(self, query: Single) -> list[Resolved]:
+        factors = factors_of(query, self.domain, self.people)
+        return resolve(query, self.domain, factors[0] if factors else None, self.moved)
+
+    def _whole(self, sides: Sequence[Resolved], population: bool) -> Answer:
+        """A count, share or mean, less a second one if there are two, however the rows of bins lie."""
+        if all(side.ends is None for side in sides):
+            return self._sums(sides, population)
+        ways = ([side.ends or (side, side) for side in sides], [(0, 1), (1, 0)])
+        least, most = (
+            self._sums([ends[way[i]] for i, ends in enumerate(ways[0])], population) for way in ways[1]
+        )
+        sure = least.basis == most.basis == "measured"
+        middle = self._sums([replace(side, exact=sure) for side in sides], population)
+        low, high = np.fmin(least.low, middle.low), np.fmax(most.high, middle.high)
+        stderr = np.fmax(middle.stderr, (high - low) / (2 * Z))
+        basis: Any = "bounded" if middle.basis == "measured" else middle.basis
+        notes = tuple(dict.fromkeys((*middle.notes, *least.notes, *most.notes)))
+        return replace(middle, basis=basis, stderr=stderr, low=low, high=high, notes=notes)
 
     def _sides(self, query: Difference) -> list[Resolved]:
         sides = []
         for side in (query.first, query.second):
-            factors = factors_of(side, self.domain, self.people)
-            sides.append(resolve(side, self.domain, *factors[:1]))
+            sides.append(self._resolved(side))
         if any(len(side) != 1 or side[0].kind == "quantile" for side in sides):
             raise InputError("`minus` stands between two counts, shares or means")
         (one,), (other,) = sides
@@ -109,10 +130,13 @@ class Answering:
         assert resolved.column is not None
         basis = self._basis(sides, population)
         spread = self._spread(basis, resolved.terms, population)
-        figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread))
+        moved = np.asarray(resolved.vain) + np.asarray(resolved.missed)
+        figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread, moved))
         if (type_ := self.domain[resolved.column].type) in ("date", "datetime"):
             figures = in_dates(figures, type_)
-        return self._about(resolved, basis, population, figures, resolved.notes)
+        answer = self._about(resolved, basis, population, figures, resolved.notes)
+        inner = bool((resolved.places[:, 0] < resolved.places[:, 1]).any())
+        return _bounded(answer) if inner or moved.any() else answer
 
     def _sums(self, sides: Sequence[Resolved], population: bool) -> Answer:
         """The value of a count, share or mean, less that of a second one if there are two."""
@@ -129,8 +153,26 @@ class Answering:
         unsure = [note for i, side in enumerate(sides) for note in rough(side, basis, i * first)]
         notes = dict.fromkeys([*(note for side in sides for note in side.notes), *unsure])
         errors = self._spread(basis, terms, population)(sums)
-        figures = self._interval(None if second else sides[0], values, errors)
-        return self._about(sides[0], basis, population, list(figures), notes)
+        less, more = self._misplaced(sides, basis)
+        figures = self._interval(None if second else sides[0], values, errors, less, more)
+        answer = self._about(sides[0], basis, population, list(figures), notes)
+        return _bounded(answer) if (less + more).any() else answer
+
+    def _misplaced(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
+        """float64[2, group]: how much less and more an answer may be for rows whose values are none of the
+        domain's. Of means nothing can be said.
+        """
+        groups, at = len(sides[0].groups), 0
+        bounds = np.zeros((2, groups))
+        for way, side in enumerate(sides):
+            whole = np.ones(groups)
+            if side.kind == "ratio":
+                whole = np.maximum(basis.values[at + groups : at + 2 * groups], 1.0)
+            at += side.terms.count
+            if side.kind == "count" or side.proportion:
+                own = np.stack([side.vain + np.zeros(groups), side.missed + np.zeros(groups)]) / whole
+                bounds += own[::-1] if way else own
+        return bounds
 
     def _basis(self, sides: Sequence[Resolved], population: bool) -> Basis:
         """Noisy answers alone if they determine all terms, together or set by set; otherwise the model."""
@@ -157,17 +199,31 @@ class Answering:
 
         return with_sampling
 
-    def _interval(self, resolved: Resolved | None, values: np.ndarray, errors: ErrorMoments) -> np.ndarray:
-        """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1."""
+    def _interval(
+        self,
+        resolved: Resolved | None,
+        values: np.ndarray,
+        errors: ErrorMoments,
+        less: np.ndarray,
+        more: np.ndarray,
+    ) -> np.ndarray:
+        """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1. `less`,
+        `more`: how much further each end lies for rows whose values are none of the domain's.
+        """
         half, middle = half_width(errors), values - errors.bias
-        low, high = middle - half, middle + half
+        low, high = middle - half - less, middle + half + more
         least, most = -np.inf, np.inf
         if resolved is not None and resolved.kind == "count":
             least, most = 0.0, np.inf if self.noisy.total is None else self.noisy.total
         elif resolved is not None and resolved.proportion:
             least, most = 0.0, 1.0
         return np.stack(
-            [values, np.sqrt(errors.variance), np.clip(low, least, most), np.clip(high, least, most)]
+            [
+                values,
+                np.sqrt(errors.variance) + (less + more) / (2 * Z),
+                np.clip(low, least, most),
+                np.clip(high, least, most),
+            ]
         )
 
     def _about(
@@ -190,6 +246,11 @@ class Answering:
         estimate, stderr, low, high = figures
         of = (resolved.columns, tuple(resolved.groups), estimate, stderr, low, high)
         return Answer("", *of, basis.basis, population, tuple(remarks))
+
+
+def _bounded(answer: Answer) -> Answer:
+    """The same, where noisy answers fix it but for what an interval covers besides."""
+    return replace(answer, basis="bounded") if answer.basis == "measured" else answer
 
 
 def rough(resolved: Resolved, basis: Basis, first: int = 0) -> list[str]:
@@ -217,9 +278,7 @@ def together(terms: Sequence[QueryTerms]) -> QueryTerms:
 
 
 def joined(text: str, parts: Sequence[Answer]) -> Answer:
-    """The answers to the parts of a query as one; if the model is used for any part, the basis of all is
-    "model".
-    """
+    """The answers to the parts of a query as one; its basis is the least sure one of any part."""
     figures: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in FIGURES
     }
@@ -228,6 +287,6 @@ def joined(text: str, parts: Sequence[Answer]) -> Answer:
         query=text,
         labels=tuple(labels for part in parts for labels in part.labels),
         **figures,
-        basis="measured" if all(part.basis == "measured" for part in parts) else "model",
+        basis=max((part.basis for part in parts), key=list(BASES).index),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )

@@ -156,9 +156,13 @@ class Steps:
         self.upto = np.clip((rising + falling) / 2, 0.0, 1.0)  # noise may make shares fall
         self.places, self.step = places, step
 
+    def code(self, share: float) -> int:
+        """The code that a share of the records is reached in."""
+        return min(int(np.searchsorted(self.upto, share - 1e-12)), len(self.upto) - 1)
+
     def at(self, share: float) -> tuple[int, float]:
         """(the code that a share of the records is reached in, the value): within a bin in proportion."""
-        code = min(int(np.searchsorted(self.upto, share - 1e-12)), len(self.upto) - 1)
+        code = self.code(share)
         low, high = self.places[code]
         before = self.upto[code - 1] if code else 0.0
         inside = (share - before) / max(self.upto[code] - before, 1e-12)
@@ -169,9 +173,15 @@ class Steps:
         return code, float(low + inside * (high - low))
 
 
-def quantiles(resolved: Resolved, values: np.ndarray, spread: Callable[[Sums], ErrorMoments]) -> np.ndarray:
+def quantiles(
+    resolved: Resolved,
+    values: np.ndarray,
+    spread: Callable[[Sums], ErrorMoments],
+    moved: np.ndarray | float = 0.0,
+) -> np.ndarray:
     """float64[4, group]: (estimate, stderr, low, high) in the unit of a column's cuts; low and high are where
-    the distribution reaches `at` less and plus the error of the share up to there (Woodruff 1952).
+    the distribution reaches `at` less and plus the error of the share up to there (Woodruff 1952), at the
+    ends of the bins that it is reached in. `moved: float64[group]`: records that may lie anywhere.
     """
     assert resolved.places is not None
     groups, each = len(resolved.groups), len(resolved.places) + 1
@@ -182,12 +192,13 @@ def quantiles(resolved: Resolved, values: np.ndarray, spread: Callable[[Sums], E
     shares = np.array([step.upto[code] for step, code in zip(steps, reached, strict=True)])
     rows = np.stack([whole + 1 + reached, whole], axis=1)
     errors = spread(Sums(rows, np.stack([1 / below, -shares / below], axis=1)))
-    half, figures = half_width(errors), np.full((4, groups), np.nan)
+    half, figures = half_width(errors) + moved / below, np.full((4, groups), np.nan)
     for g, step in enumerate(steps):
         if not np.isnan(below[g]):
             figures[0, g] = step.at(resolved.at)[1]
         if np.isfinite(half[g]):
             low, high = (resolved.at + errors.bias[g] + sign * half[g] for sign in (-1, 1))
-            figures[2, g], figures[3, g] = (step.at(min(max(at, 0.0), 1.0))[1] for at in (low, high))
+            codes = (step.code(min(max(at, 0.0), 1.0)) for at in (low, high))
+            figures[2:, g] = [step.places[code, end] for end, code in enumerate(codes)]
             figures[1, g] = (figures[3, g] - figures[2, g]) / (2 * Z)
     return figures

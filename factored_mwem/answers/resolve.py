@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,7 +12,14 @@ import numpy as np
 
 from factored_mwem.answers.people import Factor
 from factored_mwem.answers.query import Count, Cube, Mean, Quantile, Share, Single, Where
-from factored_mwem.answers.restriction import average_of_codes, share_of_codes, step_of
+from factored_mwem.answers.restriction import (
+    Ends,
+    Unlisted,
+    average_of_codes,
+    share_of_codes,
+    step_of,
+    unlisted_in,
+)
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
@@ -27,8 +34,16 @@ MAX_WEIGHTS = 2**24
 """Most numbers in the weights of these queries."""
 ALL = "(all)"
 """The label of a column that a cube has summed out."""
-CUT = "the query cuts bins of {}: their rows are taken as spread evenly over the values in each"
-INNER = "{} is known by bins: their rows are taken as spread evenly over the values in each"
+CUT = "the query cuts bins of {}: the estimate spreads their rows evenly, the interval holds however they lie"
+INNER = "{} is known by bins: the estimate spreads their rows evenly, the interval holds however they lie"
+MOVED = (
+    "{}: values that were not found when the domain was learnt count as others; the interval holds for up to "
+    "{:,.0f} such rows"
+)
+UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
+TAKEN = (
+    "{}: up to {:,.0f} rows hold values not found when the domain was learnt; the mean takes them as others"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,15 +69,22 @@ class Resolved:
     step: float = 0.0
     column: str | None = None
     proportion: bool = False
+    ends: tuple[Resolved, Resolved] | None = None
+    vain: np.ndarray | float = 0.0
+    missed: np.ndarray | float = 0.0
 
 
 class _Weights:
-    """Weights by modelled attribute while a query is taken apart. `factor` is one of all of them."""
+    """Weights by modelled attribute while a query is taken apart. `factor` is one of all of them. `moved`: by
+    column, the most records whose values are none of the domain's (NaN: nobody knows).
+    """
 
-    def __init__(self, domain: Domain, factor: Factor | None) -> None:
-        self.domain, self.exact = domain, factor is None or factor.exact
+    def __init__(self, domain: Domain, factor: Factor | None, moved: Mapping[str, float] = {}) -> None:
+        self.domain, self.exact, self.moved = domain, factor is None or factor.exact, moved
         self.notes = dict.fromkeys(() if factor is None else factor.notes)
         self.factor = {} if factor is None else {factor.at: factor.weights}
+        self.open, self.vain, self.missed = False, np.zeros(1), np.zeros(1)
+        self.told = MOVED
 
     def source(self, column: str) -> tuple[int, np.ndarray]:
         """(the modelled attribute from which a column follows, int64[its code]: the column's)."""
@@ -73,17 +95,37 @@ class _Weights:
             raise InputError(f"no answer by this model: {error}") from None
         return self.domain.modelled.index(name), codes
 
-    def where(self, conditions: Where) -> dict[int, np.ndarray]:
+    def where(self, conditions: Where, ends: Ends = "even") -> dict[int, np.ndarray]:
         """float64[codes] by attribute: conditions of one column are taken together."""
         weights: dict[int, np.ndarray] = {}
         for column in dict.fromkeys(c.column for c in conditions):
             a, codes = self.source(column)
-            shares = share_of_codes(self.domain[column], [c for c in conditions if c.column == column])
+            attribute, own = self.domain[column], [c for c in conditions if c.column == column]
+            shares = share_of_codes(attribute, own, ends)
+            weights[a] = weights.get(a, 1.0) * shares[codes]
+            if ends != "even":
+                continue
             if ((shares > 0) & (shares < 1)).any():
                 self.exact = False
                 self.notes[CUT.format(repr(shortened(column)))] = None
-            weights[a] = weights.get(a, 1.0) * shares[codes]
+            least, most = (share_of_codes(attribute, own, end) for end in ("least", "most"))
+            self.open |= bool((least != most).any())
+            self.unlisted(column, unlisted_in(attribute, own, shares))
         return weights
+
+    def unlisted(self, column: str, of: Unlisted, inside: np.ndarray | None = None) -> None:
+        """Count what may be wrong with values of a column that are none of its domain's; `inside:
+        bool[group]`: the groups that they may lie in.
+        """
+        most = self.moved.get(column, 0.0)
+        if not most or not any(of):
+            return
+        name = repr(shortened(column))
+        self.notes[UNKNOWN.format(name) if math.isnan(most) else self.told.format(name, most)] = None
+        if not math.isnan(most):
+            groups = np.ones(1) if inside is None else inside
+            self.vain = self.vain + most * of.in_vain * groups
+            self.missed = self.missed + most * of.missed * groups
 
     def groups(self, by: Sequence[str]) -> tuple[list[tuple[Label, ...]], dict[int, np.ndarray]]:
         """(the labels of each group, float64[group, codes] by attribute: 1 where a code lies in it)."""
@@ -98,6 +140,14 @@ class _Weights:
         for (a, codes), of_group in zip(sources, cells, strict=True):
             inside = (codes[None, :] == of_group[:, None]).astype(np.float64)
             weights[a] = weights[a] * inside if a in weights else inside
+        for column, of_group in zip(by, cells, strict=True):
+            attribute = self.domain[column]
+            if not unlisted_in(attribute, (), np.ones(attribute.size)).in_vain:
+                continue
+            taking = {attribute.fallback_code}
+            if not attribute.categorical and len(attribute.bin_codes):
+                taking |= {int(attribute.bin_codes[0]), int(attribute.bin_codes[-1])}
+            self.unlisted(column, Unlisted(True, False), np.isin(of_group, list(taking)))
         return labels, weights
 
 
@@ -140,38 +190,65 @@ def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     return product
 
 
-def resolve(query: Single, domain: Domain, factor: Factor | None = None) -> list[Resolved]:
+def resolve(
+    query: Single, domain: Domain, factor: Factor | None = None, moved: Mapping[str, float] = {}
+) -> list[Resolved]:
     """The parts of a query over a domain, one for each marginal of a cube. `factor`: of all weights, where
-    the query counts something else than the model does. Raises InputError if the query does not fit the
-    domain.
+    the query counts something else than the model does. `moved`: by column, the most records whose values are
+    none of the domain's (NaN: nobody knows). Raises InputError if the query does not fit the domain.
     """
     if isinstance(query, Cube):
-        return _cube(query, domain, factor)
-    weights = _Weights(domain, factor)
+        return _cube(query, domain, factor, moved)
+    weights = _Weights(domain, factor, moved)
+    weights.told = TAKEN if isinstance(query, Mean) else MOVED
     labels, groups = weights.groups(query.by)
-    where, k = _times(weights.factor, weights.where(query.where)), len(labels)
-    if isinstance(query, Count):
-        terms = terms_of(domain, [(_times(groups, where), k)])
-    elif isinstance(query, Share):
-        condition = weights.where(query.given)
-        inside = _times(weights.factor, condition if not query.where else _times(groups, condition))
-        parts = [(_times(groups, where, condition), k), (inside, k)]
-        terms = terms_of(domain, parts)
-    elif isinstance(query, Mean):
-        terms = _mean(query, weights, _times(groups, where), k)
+    if isinstance(query, Quantile):
+        where = _times(weights.factor, weights.where(query.where))
+        resolved = _quantile(query, weights, _times(groups, where), labels)
     else:
-        return [_quantile(query, weights, _times(groups, where), labels)]
-    kind: Literal["count", "ratio"] = "count" if isinstance(query, Count) else "ratio"
-    resolved = Resolved(terms, kind, query.by, labels, tuple(weights.notes), weights.exact)
-    return [replace(resolved, proportion=isinstance(query, Share))]
+        terms = _terms(query, weights, groups, len(labels))
+        kind: Literal["count", "ratio"] = "count" if isinstance(query, Count) else "ratio"
+        resolved = Resolved(terms, kind, query.by, labels, (), weights.exact)
+        resolved = replace(resolved, proportion=isinstance(query, Share))
+        if weights.open and factor is None:
+            least, most = (_terms(query, weights, groups, len(labels), end) for end in ("least", "most"))
+            ends = replace(resolved, terms=least, exact=True), replace(resolved, terms=most, exact=True)
+            resolved = replace(resolved, ends=ends)
+    vain, missed = (np.broadcast_to(most, len(labels)) for most in (weights.vain, weights.missed))
+    return [replace(resolved, notes=tuple(weights.notes), exact=weights.exact, vain=vain, missed=missed)]
 
 
-def _mean(query: Mean, weights: _Weights, inside: dict[int, np.ndarray], count: int) -> QueryTerms:
+def _terms(
+    query: Count | Share | Mean,
+    weights: _Weights,
+    groups: dict[int, np.ndarray],
+    count: int,
+    ends: Ends = "even",
+) -> QueryTerms:
+    """The linear queries behind one; of a ratio to what is least where it is to be greatest."""
+    where = _times(weights.factor, weights.where(query.where, ends))
+    if isinstance(query, Mean):
+        # whoever meets the conditions also counts below: neither end is worse for certain
+        return _mean(query, weights, _times(groups, where), count, ends)
+    if isinstance(query, Count):
+        return terms_of(weights.domain, [(_times(groups, where), count)])
+    opposite: dict[Ends, Ends] = {"even": "even", "least": "most", "most": "least"}
+    inner = weights.where(query.given, ends)
+    given = inner if ends == "even" else weights.where(query.given, opposite[ends])
+    outer = _times(weights.factor, given)
+    inside = outer if not query.where else _times(groups, outer)
+    return terms_of(weights.domain, [(_times(groups, where, inner), count), (inside, count)])
+
+
+def _mean(
+    query: Mean, weights: _Weights, inside: dict[int, np.ndarray], count: int, ends: Ends
+) -> QueryTerms:
     a, codes = weights.source(query.column)
-    values, has, exact = average_of_codes(weights.domain[query.column])
+    values, has, exact = average_of_codes(weights.domain[query.column], ends)
     if not exact:
-        weights.exact = False
+        weights.exact, weights.open = False, True
         weights.notes[INNER.format(repr(shortened(query.column)))] = None
+    weights.unlisted(query.column, Unlisted(True, True))
     present = _times(inside, {a: has[codes].astype(np.float64)})
     return terms_of(weights.domain, [(_times(present, {a: values[codes]}), count), (present, count)])
 
@@ -190,6 +267,7 @@ def _quantile(
     order = np.flatnonzero(ordered)[np.argsort(low[ordered], kind="stable")]
     rank = np.full(attribute.size, len(order))
     rank[order] = np.arange(len(order))
+    weights.unlisted(query.column, Unlisted(True, True))
     upto = rank[codes][None, :] <= np.append(len(order) - 1, np.arange(len(order)))[:, None]
     if (low[order] < high[order]).any():
         weights.notes[INNER.format(repr(shortened(query.column)))] = None
@@ -206,7 +284,7 @@ def _quantile(
         "quantile",
         query.by,
         labels,
-        tuple(weights.notes),
+        (),
         weights.exact,
         query.at,
         places,
@@ -215,7 +293,7 @@ def _quantile(
     )
 
 
-def _cube(query: Cube, domain: Domain, factor: Factor | None) -> list[Resolved]:
+def _cube(query: Cube, domain: Domain, factor: Factor | None, moved: Mapping[str, float]) -> list[Resolved]:
     if len(set(query.columns)) != len(query.columns):
         raise InputError("a column is named twice in a cube")
     for column in query.columns:
@@ -224,7 +302,7 @@ def _cube(query: Cube, domain: Domain, factor: Factor | None) -> list[Resolved]:
     cuboids = []
     for order in range(len(query.columns) + 1):
         for by in itertools.combinations(query.columns, order):
-            (counted,) = resolve(Count(query.where, by), domain, factor)
+            (counted,) = resolve(Count(query.where, by), domain, factor, moved)
             groups = [
                 tuple(group[by.index(c)] if c in by else ALL for c in query.columns)
                 for group in counted.groups

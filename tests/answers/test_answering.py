@@ -137,11 +137,64 @@ def test_quantiles_are_between_those_of_the_cumulative_shares_ends() -> None:
     assert (sure.low[0], sure.estimate[0], sure.high[0]) == (1, 1, 1)
 
 
-def test_what_a_query_cuts_is_the_models_with_a_note() -> None:
+def test_where_rows_lie_in_a_bin_that_a_query_cuts_belongs_to_the_interval() -> None:
+    """All 120 rows of the first ten days, or none of them, may lie in its first five."""
     found = answering().answer("count where day <= 2020-01-05")
-    assert found.basis == "model" and "spread evenly" in found.notes[0]
-    assert found.estimate[0] == pytest.approx(60) and np.isnan(found.stderr[0])
+    assert found.basis == "bounded" and "however they lie" in found.notes[0]
+    assert found.estimate[0] == pytest.approx(60)
+    assert found.low[0] == 0 and found.high[0] > 120
     assert answering().answer("count where day <= 2020-01-10").basis == "measured"
+    share = answering().answer("share where day <= 2020-01-05")
+    assert share.low[0] == 0 and share.high[0] > 0.6
+    less = answering().answer("count where sex = F minus count where day <= 2020-01-05")
+    assert less.low[0] < 100 - 120 and less.high[0] > 100
+
+
+NARROWED = {"fields": [
+    {"name": "weight", "type": "integer", "edges": [0, 500, 999], "constraints": REQUIRED, "other": 0},
+    {"name": "code", "categories": ["A", "B"], "other": "A", "constraints": REQUIRED},
+]}  # fmt: skip
+
+
+def learnt(moved: dict[str, float]) -> Answering:
+    """Exact answers about 200 rows of a domain that was learnt; so many rows `moved` into it."""
+    domain = Domain.from_dict(NARROWED)
+    levels, counts = Levels.fine(domain.shape), [np.array([150, 50]), np.array([190, 10])]
+    parts = [Component.of(CliqueTree(levels, ((a,),), ()), c / 200) for a, c in enumerate(counts)]
+    measured = [Measurement((a,), c, NoiseScale(0.5, Composition.ZCDP)) for a, c in enumerate(counts)]
+    forest = Forest(levels, parts, 200.0)
+    return Answering(Evidence(domain, forest, measured, [], False, "tree", moved=moved))
+
+
+def test_what_lies_beyond_the_bounds_is_not_said_to_be_nothing() -> None:
+    """Values beyond the last bin count as its own, so up to all of its rows may be such."""
+    for asked, most in (("weight > 1000", 50), ("weight < -5", 150)):
+        found = learnt({}).answer(f"count where {asked}")
+        assert found.basis == "bounded" and found.estimate[0] == 0
+        assert found.low[0] == 0 and most - 2 < found.high[0] < most + 2
+    assert learnt({}).answer("count where weight > 400 and weight < 600").low[0] == 0
+
+
+def test_values_that_took_in_others_are_bounded_by_how_many() -> None:
+    found = learnt({"code": 30.0}).answer("count by code")
+    assert found.basis == "bounded" and "30 such rows" in found.notes[0]
+    assert 158 < found.low[0] < 160 and 190 < found.high[0] < 192  # A took in what was not found
+    assert 8 < found.low[1] < 10 < found.high[1] < 12
+    others = learnt({"code": 30.0}).answer("count where code != A")
+    assert 8 < others.low[0] < 10 and 40 < others.high[0] < 42
+    share = learnt({"code": 30.0}).answer("share where code = A")
+    assert 0.78 < share.low[0] < 0.81 and share.high[0] < 0.97
+    nobody = learnt({"code": float("nan")}).answer("count where code = A")
+    assert nobody.basis == "measured" and "nobody knows" in nobody.notes[0]
+    assert learnt({}).answer("count where code = A").notes == (NARROW,)
+
+
+def test_the_mean_of_bins_holds_however_rows_lie_in_them() -> None:
+    found = learnt({}).answer("mean weight")
+    assert found.basis == "bounded" and found.estimate[0] == pytest.approx(374.4, abs=0.2)
+    assert found.low[0] < 500 * 50 / 200 and found.high[0] > (499 * 150 + 999 * 50) / 200
+    median = learnt({}).answer("median weight")
+    assert (median.low[0], median.high[0]) == (0, 499) and median.basis == "bounded"
 
 
 def test_errors_of_the_model_are_those_of_replicates() -> None:
