@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.answers.answer import BASES, FIGURES, Answer, in_dates
+from factored_mwem.answers.dependence import MissedDependence
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.grammar import parse, written
 from factored_mwem.answers.intervals import (
@@ -27,10 +28,11 @@ from factored_mwem.answers.intervals import (
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.people import CLASSES, ENDS, SAME_IN_CLASS, factors_of
 from factored_mwem.answers.projections import Noisy
-from factored_mwem.answers.query import Difference, Query, Single
+from factored_mwem.answers.query import Count, Difference, Distinct, Extreme, Query, Single, Top
 from factored_mwem.answers.resolve import Resolved, resolve
+from factored_mwem.answers.spelling import spelt
+from factored_mwem.answers.summaries import distinct, extreme, top
 from factored_mwem.answers.terms import QueryTerms
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
@@ -51,7 +53,7 @@ class Answering:
 
     def __init__(self, evidence: Evidence, errors: Callable[[], BootstrapErrors] | None = None) -> None:
         """`errors` gives those of the model's answers; it is called once they are needed."""
-        self.domain: Domain = evidence.domain
+        self.domain, self.evidence = evidence.domain, evidence
         self.people, self.moved = evidence.people, evidence.moved
         self.model, self.noisy, self._errors = evidence.model, Noisy.of(evidence), errors
 
@@ -60,10 +62,16 @@ class Answering:
 
         `population`: about the population of which the table's rows are a sample, with the sampling error.
         """
-        parsed = parse(query) if isinstance(query, str) else query
+        parsed = spelt(parse(query) if isinstance(query, str) else query, self.domain)
         if population and self.people is not None:
             raise InputError("--population: of a release of people the error of sampling is not known")
-        if isinstance(parsed, Difference):
+        if isinstance(parsed, Extreme):
+            answers = [extreme(parsed, self.domain)]
+        elif isinstance(parsed, Distinct):
+            answers = [distinct(self._single(Count(parsed.where, (parsed.column,)), population)[0])]
+        elif isinstance(parsed, Top):
+            answers = [top(self._single(Count(parsed.where, parsed.columns), population)[0], parsed.number)]
+        elif isinstance(parsed, Difference):
             answers = [self._whole(self._sides(parsed), population)]
         else:
             answers = self._single(parsed, population)
@@ -118,7 +126,7 @@ class Answering:
         sides = []
         for side in (query.first, query.second):
             sides.append(self._resolved(side))
-        if any(len(side) != 1 or side[0].kind == "quantile" for side in sides):
+        if any(len(side) != 1 or side[0].kind not in ("count", "ratio") for side in sides):
             raise InputError("`minus` stands between two counts, shares or means")
         (one,), (other,) = sides
         if one.kind != other.kind or one.columns != other.columns:
@@ -128,7 +136,7 @@ class Answering:
     def _quantile(self, sides: Sequence[Resolved], population: bool) -> Answer:
         (resolved,) = sides
         assert resolved.column is not None
-        basis = self._basis(sides, population)
+        basis = self._basis(sides)
         spread = self._spread(basis, resolved.terms, population)
         moved = np.asarray(resolved.vain) + np.asarray(resolved.missed)
         figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread, moved))
@@ -140,7 +148,7 @@ class Answering:
 
     def _sums(self, sides: Sequence[Resolved], population: bool) -> Answer:
         """The value of a count, share or mean, less that of a second one if there are two."""
-        basis, terms = self._basis(sides, population), together([side.terms for side in sides])
+        basis, terms = self._basis(sides), together([side.terms for side in sides])
         first, second = sides[0].terms.count, sides[1:]
         values, sums = computed(sides[0], basis.values)
         for other in second:
@@ -167,14 +175,14 @@ class Answering:
         for way, side in enumerate(sides):
             whole = np.ones(groups)
             if side.kind == "ratio":
-                whole = np.maximum(basis.values[at + groups : at + 2 * groups], 1.0)
+                whole = np.maximum(_below(side, basis.values, at), 1.0)
             at += side.terms.count
-            if side.kind == "count" or side.proportion:
+            if (side.kind == "count" and not side.signed) or side.proportion:
                 own = np.stack([side.vain + np.zeros(groups), side.missed + np.zeros(groups)]) / whole
                 bounds += own[::-1] if way else own
         return bounds
 
-    def _basis(self, sides: Sequence[Resolved], population: bool) -> Basis:
+    def _basis(self, sides: Sequence[Resolved]) -> Basis:
         """Noisy answers alone if they determine all terms, together or set by set; otherwise the model."""
         both = together([each.terms for each in sides])
         if all(each.exact for each in sides):
@@ -183,12 +191,12 @@ class Answering:
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
                 return MeasuredBasis(known)
-        errors = self._errors().errors(both, population) if self._errors is not None else None
-        return ModelBasis(both.of_forest(self.model), errors)
+        errors = self._errors().errors(both, False) if self._errors is not None else None
+        return ModelBasis(both.of_forest(self.model), errors, MissedDependence(self.evidence, both))
 
     def _spread(self, basis: Basis, terms: QueryTerms, population: bool) -> Callable[[Sums], ErrorMoments]:
         """The function that gives the errors of sums, with sampling errors if requested."""
-        if not population or basis.basis == "model":
+        if not population:
             return basis.spread
 
         def with_sampling(sums: Sums) -> ErrorMoments:
@@ -213,7 +221,9 @@ class Answering:
         half, middle = half_width(errors), values - errors.bias
         low, high = middle - half - less, middle + half + more
         least, most = -np.inf, np.inf
-        if resolved is not None and resolved.kind == "count":
+        if resolved is not None and resolved.kind == "correlation":
+            least, most = -1.0, 1.0
+        elif resolved is not None and resolved.kind == "count" and not resolved.signed:
             least, most = 0.0, np.inf if self.noisy.total is None else self.noisy.total
         elif resolved is not None and resolved.proportion:
             least, most = 0.0, 1.0
@@ -257,9 +267,18 @@ def rough(resolved: Resolved, basis: Basis, first: int = 0) -> list[str]:
     """A note where ratios are to records that are hardly more than their noise."""
     if resolved.kind != "ratio":
         return []
-    below = first + np.arange(len(resolved.groups)) + len(resolved.groups)
-    errors = basis.spread(Sums(below[:, None], np.ones((len(below), 1))))
-    return [ROUGH] if (basis.values[below] < SURE * np.sqrt(errors.variance)).any() else []
+    groups, split = len(resolved.groups), len(resolved.above)
+    rows = first + np.arange(groups)[:, None] + groups * (split + np.arange(len(resolved.below)))
+    errors = basis.spread(Sums(rows, np.tile(np.array(resolved.below, dtype=np.float64), (groups, 1))))
+    few = _below(resolved, basis.values, first) < SURE * np.sqrt(errors.variance)
+    return [ROUGH] if few.any() else []
+
+
+def _below(resolved: Resolved, values: np.ndarray, first: int) -> np.ndarray:
+    """float64[group]: the records that a ratio is to."""
+    groups, split = len(resolved.groups), len(resolved.above)
+    terms = values[first + groups * split : first + groups * (split + len(resolved.below))]
+    return np.array(resolved.below, dtype=np.float64) @ terms.reshape(len(resolved.below), groups)
 
 
 def together(terms: Sequence[QueryTerms]) -> QueryTerms:

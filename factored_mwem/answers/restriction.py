@@ -6,6 +6,7 @@ their weights, just as synthetic rows are drawn.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -103,15 +104,20 @@ class Unlisted(NamedTuple):
     missed: bool
 
 
+def taking_others(attribute: Attribute) -> list[int]:
+    """The codes that values take which are none of the domain's."""
+    codes = [attribute.fallback_code]
+    if not attribute.categorical and len(attribute.bin_codes):
+        codes += attribute.bin_codes[[0, -1]].tolist()
+    return codes
+
+
 def unlisted_in(attribute: Attribute, conditions: Sequence[Condition], shares: np.ndarray) -> Unlisted:
     """By where such values go: to the `other` of a column or what stands for it, or the bins at both ends.
     `shares: float64[code]`, those of the codes. In a code that is `other` by name they are no mistake.
     """
     if attribute.type == "string" and attribute.other == OTHER:
         return Unlisted(False, False)
-    codes = [attribute.fallback_code]
-    if not attribute.categorical and len(attribute.bin_codes):
-        codes += attribute.bin_codes[[0, -1]].tolist()
     present = [c for c in conditions if not isinstance(c, Missing)]
     named = attribute.categorical and any(
         (isinstance(c, OneOf) and not c.negated) or (isinstance(c, Compare) and c.by == "=") for c in present
@@ -123,7 +129,7 @@ def unlisted_in(attribute: Attribute, conditions: Sequence[Condition], shares: n
             (isinstance(c, OneOf) and c.negated) or (isinstance(c, Compare) and c.by == "!=") for c in present
         )
     )
-    inside = shares[codes]
+    inside = shares[taking_others(attribute)]
     return Unlisted(bool(inside.any() and not negated), bool((inside < 1).any() and not named))
 
 
@@ -191,8 +197,14 @@ def listed_code(attribute: Attribute, value: Value) -> int:
         for code, unit in enumerate(attribute.units.tolist()):
             if unit == place:
                 return code
+    texts = {str(v).lower(): code for code, v in enumerate(attribute.values)}
+    alike = [code for code, v in enumerate(attribute.values) if str(v).lower() == str(value).lower()]
+    if len(alike) == 1 and isinstance(value, str):
+        return alike[0]  # but for its case
+    close = difflib.get_close_matches(str(value).lower()[:100], texts, 1)
+    like = f" (did you mean {shortened(str(attribute.values[texts[close[0]]]))!r}?)" if close else ""
     names = some_names([str(v) for v in attribute.values])
-    raise InputError(f"{shortened(attribute.name)!r} has no value {shown(value)}; it has {names}")
+    raise InputError(f"{shortened(attribute.name)!r} has no value {shown(value)}{like}; it has {names}")
 
 
 def _as_text(value: Value) -> str:

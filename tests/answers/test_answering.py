@@ -14,8 +14,10 @@ from factored_mwem import InputError, Release, release
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.answer import Answer
 from factored_mwem.answers.answering import LAPLACE, NARROW, ROUGH, Answering
+from factored_mwem.answers.dependence import OF_NOISE, OF_ROWS, REPLICATES, MissedDependence
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.intervals import ErrorMoments, Z, half_width
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.model.clique_tree import CliqueTree
@@ -187,6 +189,8 @@ def test_values_that_took_in_others_are_bounded_by_how_many() -> None:
     nobody = learnt({"code": float("nan")}).answer("count where code = A")
     assert nobody.basis == "measured" and "nobody knows" in nobody.notes[0]
     assert learnt({}).answer("count where code = A").notes == (NARROW,)
+    none = learnt({"weight": float("nan")}).answer("count where weight > 2000")
+    assert none.basis == "bounded" and none.low[0] == 0 and none.high[0] > 50
 
 
 def test_the_mean_of_bins_holds_however_rows_lie_in_them() -> None:
@@ -197,19 +201,41 @@ def test_the_mean_of_bins_holds_however_rows_lie_in_them() -> None:
     assert (median.low[0], median.high[0]) == (0, 499) and median.basis == "bounded"
 
 
-def test_errors_of_the_model_are_those_of_replicates() -> None:
-    """Bias is taken off, the width follows the spread; sampling is asked of the replicates."""
-    asked = []
+class Known:
+    """Errors of four replicates, the same of every term."""
 
-    class Known:
-        def errors(self, terms, population):
-            asked.append(population)
-            return np.stack([np.full(terms.count, e) for e in (1.0, 3.0, 5.0, 7.0)])
+    def errors(self, terms, population):
+        assert not population
+        return np.stack([np.full(terms.count, e) for e in (1.0, 3.0, 5.0, 7.0)])
 
-    found = answering(errors=Known).answer("count where sex = F and day <= 2020-01-10", population=True)
-    assert asked == [True] and found.estimate[0] == pytest.approx(60)
-    spread = np.std([1, 3, 5, 7], ddof=1)
-    assert (found.low[0], found.high[0]) == pytest.approx((56 - Z * spread, 56 + Z * spread))
+
+def test_errors_of_the_model_are_those_of_replicates_and_of_what_they_miss() -> None:
+    """Bias is taken off. No marginal of sex and day is measured: shares of .5 and .6."""
+    text = "count where sex = F and day <= 2020-01-10"
+    found = answering(errors=Known).answer(text)
+    of_noise, of_rows = OF_NOISE[2] * 10 * math.sqrt(8), OF_ROWS[2] * 200
+    variance = REPLICATES**2 * np.var([1, 3, 5, 7], ddof=1)
+    variance += (of_noise**2 + of_rows**2) * (0.5 * 0.5) * (0.6 * 0.4)
+    half = Z * math.sqrt(variance)
+    assert found.estimate[0] == pytest.approx(60)
+    assert (found.low[0], found.high[0]) == pytest.approx((max(56 - half, 0), 56 + half))
+    assert answering(errors=Known).answer(text, population=True).stderr[0] > found.stderr[0]
+
+
+def test_dependence_that_was_measured_is_not_missed() -> None:
+    """Of sex and age all is known; of all three what day adds to either, and what all three do together."""
+    terms = {
+        two: QueryTerms(two, tuple(np.eye(DOMAIN.shape[a])[:1] for a in two), 1)
+        for two in ((0, 1), (1, 2), (0, 1, 2))
+    }
+    one = np.zeros(1, dtype=np.int64)
+    missed = {k: MissedDependence(answering().evidence, t).covariance(one, one)[0] for k, t in terms.items()}
+    assert missed[0, 1] == pytest.approx(0) and missed[1, 2] > 0
+    p, q, r = 100 / 200, TABLE[:, 0].sum() / 200, 120 / 200
+    two, three = ((OF_NOISE[k] ** 2 * 800 + (OF_ROWS[k] * 200) ** 2) for k in (2, 3))
+    v = [x * (1 - x) for x in (p, q, r)]
+    by_hand = two * v[2] * (v[0] * q**2 + v[1] * p**2) + three * v[0] * v[1] * v[2]
+    assert missed[0, 1, 2] == pytest.approx(by_hand)
 
 
 def test_measurements_that_decided_a_domain_make_nothing_measured() -> None:

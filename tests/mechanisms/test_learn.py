@@ -425,7 +425,7 @@ def test_what_lies_beside_popular_values_alone_has_bins_among_and_near_them(kind
 
 
 def test_what_was_made_another_value_has_a_bound() -> None:
-    """What is too little to be `other` counts as A: 30 rows, by noisy counts of two codes that were dropped."""
+    """What is too little to be `other` counts as A: 30 rows, by noisy counts of what was dropped."""
     column = pa.field("code", pa.string())
     found = FoundColumn(column, "string", 4000.0, present=4000.0, texts={"A": 3600, "B": 300}, stddev=10.0)
     first = First.of(found)
