@@ -19,6 +19,8 @@ SHOWN = 8
 FIGURES = ("estimate", "stderr", "low", "high")
 BASES = {
     "measured": "measured: it follows from noisy answers alone, whatever the model says",
+    "bounded": "bounded: as measured, and the interval covers what the domain leaves open: see the notes",
+    "domain": "domain: read off the domain; nothing that was measured says more",
     "model": "model: nothing measured fixes it; it holds as far as the model does",
 }
 ERRORS = {
@@ -38,8 +40,10 @@ class Answer:
     Estimates that were measured are unbiased: noise takes some that are near 0 below it.
 
     `basis`: "measured" if noisy answers alone determine the answer, so that it does not depend on the model;
-    "model" if it does. `population`: whether the error is about the population of which the table's rows are
-    a sample, or about the rows themselves. `labels[i]` are group i's, by `columns`; None is a missing value.
+    "bounded" if they do but for where rows lie in their bins, or for values that are none of the domain's;
+    "domain" if it is an end of the domain; "model" if it depends on the model. `population`: whether the
+    error is about the population of which the table's rows are a sample, or about the rows themselves.
+    `labels[i]` are group i's, by `columns`; None is a missing value.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -61,7 +65,7 @@ class Answer:
     stderr: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    basis: Literal["measured", "model"]
+    basis: Literal["measured", "bounded", "domain", "model"]
     population: bool
     notes: tuple[str, ...] = ()
     level: float = LEVEL

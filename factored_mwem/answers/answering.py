@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.answers.answer import FIGURES, Answer, in_dates
+from factored_mwem.answers.answer import BASES, FIGURES, Answer, in_dates
+from factored_mwem.answers.dependence import MissedDependence
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.grammar import parse, written
 from factored_mwem.answers.intervals import (
@@ -18,6 +19,7 @@ from factored_mwem.answers.intervals import (
     MeasuredBasis,
     ModelBasis,
     Sums,
+    Z,
     computed,
     half_width,
     quantiles,
@@ -26,10 +28,11 @@ from factored_mwem.answers.intervals import (
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.people import CLASSES, ENDS, SAME_IN_CLASS, factors_of
 from factored_mwem.answers.projections import Noisy
-from factored_mwem.answers.query import Difference, Query, Single
+from factored_mwem.answers.query import Count, Difference, Distinct, Extreme, Query, Single, Top
 from factored_mwem.answers.resolve import Resolved, resolve
+from factored_mwem.answers.spelling import spelt
+from factored_mwem.answers.summaries import distinct, extreme, top
 from factored_mwem.answers.terms import QueryTerms
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
@@ -50,8 +53,8 @@ class Answering:
 
     def __init__(self, evidence: Evidence, errors: Callable[[], BootstrapErrors] | None = None) -> None:
         """`errors` gives those of the model's answers; it is called once they are needed."""
-        self.domain: Domain = evidence.domain
-        self.people = evidence.people
+        self.domain, self.evidence = evidence.domain, evidence
+        self.people, self.moved = evidence.people, evidence.moved
         self.model, self.noisy, self._errors = evidence.model, Noisy.of(evidence), errors
 
     def answer(self, query: Query | str, *, population: bool = False) -> Answer:
@@ -59,11 +62,17 @@ class Answering:
 
         `population`: about the population of which the table's rows are a sample, with the sampling error.
         """
-        parsed = parse(query) if isinstance(query, str) else query
+        parsed = spelt(parse(query) if isinstance(query, str) else query, self.domain)
         if population and self.people is not None:
             raise InputError("--population: of a release of people the error of sampling is not known")
-        if isinstance(parsed, Difference):
-            answers = [self._sums(self._sides(parsed), population)]
+        if isinstance(parsed, Extreme):
+            answers = [extreme(parsed, self.domain)]
+        elif isinstance(parsed, Distinct):
+            answers = [distinct(self._single(Count(parsed.where, (parsed.column,)), population)[0])]
+        elif isinstance(parsed, Top):
+            answers = [top(self._single(Count(parsed.where, parsed.columns), population)[0], parsed.number)]
+        elif isinstance(parsed, Difference):
+            answers = [self._whole(self._sides(parsed), population)]
         else:
             answers = self._single(parsed, population)
         return joined(written(parsed), answers)
@@ -72,12 +81,13 @@ class Answering:
         """The answers to its parts: by the first factor with which noisy answers fix it, if any."""
         factors = factors_of(query, self.domain, self.people)
         for factor in factors:
-            parts, *ends = (resolve(query, self.domain, each) for each in (factor, *factor.fixed()))
+            each = (factor, *factor.fixed())
+            parts, *ends = (resolve(query, self.domain, one, self.moved) for one in each)
             if self._fixed(parts):
                 return self._parts(parts, population)
             if ends and all(self._fixed(each) and each[0].kind == "count" for each in ends):
                 return [self._between(*each) for each in zip(parts, *ends, strict=True)]
-        return self._parts(resolve(query, self.domain, *factors[:1]), population)
+        return self._parts(self._resolved(query), population)
 
     def _fixed(self, parts: Sequence[Resolved]) -> bool:
         """Whether noisy answers alone give them all."""
@@ -90,14 +100,33 @@ class Answering:
         return replace(figures[0], low=figures[1].low, high=figures[2].high, notes=notes)
 
     def _parts(self, parts: Sequence[Resolved], population: bool) -> list[Answer]:
-        return [(self._quantile if p.kind == "quantile" else self._sums)([p], population) for p in parts]
+        return [(self._quantile if p.kind == "quantile" else self._whole)([p], population) for p in parts]
+
+    def _resolved(self, query: Single) -> list[Resolved]:
+        factors = factors_of(query, self.domain, self.people)
+        return resolve(query, self.domain, factors[0] if factors else None, self.moved)
+
+    def _whole(self, sides: Sequence[Resolved], population: bool) -> Answer:
+        """A count, share or mean, less a second one if there are two, however the rows of bins lie."""
+        if all(side.ends is None for side in sides):
+            return self._sums(sides, population)
+        ways = ([side.ends or (side, side) for side in sides], [(0, 1), (1, 0)])
+        least, most = (
+            self._sums([ends[way[i]] for i, ends in enumerate(ways[0])], population) for way in ways[1]
+        )
+        sure = least.basis == most.basis == "measured"
+        middle = self._sums([replace(side, exact=sure) for side in sides], population)
+        low, high = np.fmin(least.low, middle.low), np.fmax(most.high, middle.high)
+        stderr = np.fmax(middle.stderr, (high - low) / (2 * Z))
+        basis: Any = "bounded" if middle.basis == "measured" else middle.basis
+        notes = tuple(dict.fromkeys((*middle.notes, *least.notes, *most.notes)))
+        return replace(middle, basis=basis, stderr=stderr, low=low, high=high, notes=notes)
 
     def _sides(self, query: Difference) -> list[Resolved]:
         sides = []
         for side in (query.first, query.second):
-            factors = factors_of(side, self.domain, self.people)
-            sides.append(resolve(side, self.domain, *factors[:1]))
-        if any(len(side) != 1 or side[0].kind == "quantile" for side in sides):
+            sides.append(self._resolved(side))
+        if any(len(side) != 1 or side[0].kind not in ("count", "ratio") for side in sides):
             raise InputError("`minus` stands between two counts, shares or means")
         (one,), (other,) = sides
         if one.kind != other.kind or one.columns != other.columns:
@@ -107,16 +136,19 @@ class Answering:
     def _quantile(self, sides: Sequence[Resolved], population: bool) -> Answer:
         (resolved,) = sides
         assert resolved.column is not None
-        basis = self._basis(sides, population)
+        basis = self._basis(sides)
         spread = self._spread(basis, resolved.terms, population)
-        figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread))
+        moved = np.asarray(resolved.vain) + np.asarray(resolved.missed)
+        figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread, moved))
         if (type_ := self.domain[resolved.column].type) in ("date", "datetime"):
             figures = in_dates(figures, type_)
-        return self._about(resolved, basis, population, figures, resolved.notes)
+        answer = self._about(resolved, basis, population, figures, resolved.notes)
+        inner = bool((resolved.places[:, 0] < resolved.places[:, 1]).any())
+        return _bounded(answer) if inner or moved.any() else answer
 
     def _sums(self, sides: Sequence[Resolved], population: bool) -> Answer:
         """The value of a count, share or mean, less that of a second one if there are two."""
-        basis, terms = self._basis(sides, population), together([side.terms for side in sides])
+        basis, terms = self._basis(sides), together([side.terms for side in sides])
         first, second = sides[0].terms.count, sides[1:]
         values, sums = computed(sides[0], basis.values)
         for other in second:
@@ -129,10 +161,28 @@ class Answering:
         unsure = [note for i, side in enumerate(sides) for note in rough(side, basis, i * first)]
         notes = dict.fromkeys([*(note for side in sides for note in side.notes), *unsure])
         errors = self._spread(basis, terms, population)(sums)
-        figures = self._interval(None if second else sides[0], values, errors)
-        return self._about(sides[0], basis, population, list(figures), notes)
+        less, more = self._misplaced(sides, basis)
+        figures = self._interval(None if second else sides[0], values, errors, less, more)
+        answer = self._about(sides[0], basis, population, list(figures), notes)
+        return _bounded(answer) if (less + more).any() else answer
 
-    def _basis(self, sides: Sequence[Resolved], population: bool) -> Basis:
+    def _misplaced(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
+        """float64[2, group]: how much less and more an answer may be for rows whose values are none of the
+        domain's. Of means nothing can be said.
+        """
+        groups, at = len(sides[0].groups), 0
+        bounds = np.zeros((2, groups))
+        for way, side in enumerate(sides):
+            whole = np.ones(groups)
+            if side.kind == "ratio":
+                whole = np.maximum(_below(side, basis.values, at), 1.0)
+            at += side.terms.count
+            if (side.kind == "count" and not side.signed) or side.proportion:
+                own = np.stack([side.vain + np.zeros(groups), side.missed + np.zeros(groups)]) / whole
+                bounds += own[::-1] if way else own
+        return bounds
+
+    def _basis(self, sides: Sequence[Resolved]) -> Basis:
         """Noisy answers alone if they determine all terms, together or set by set; otherwise the model."""
         both = together([each.terms for each in sides])
         if all(each.exact for each in sides):
@@ -141,12 +191,12 @@ class Answering:
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
                 return MeasuredBasis(known)
-        errors = self._errors().errors(both, population) if self._errors is not None else None
-        return ModelBasis(both.of_forest(self.model), errors)
+        errors = self._errors().errors(both, False) if self._errors is not None else None
+        return ModelBasis(both.of_forest(self.model), errors, MissedDependence(self.evidence, both))
 
     def _spread(self, basis: Basis, terms: QueryTerms, population: bool) -> Callable[[Sums], ErrorMoments]:
         """The function that gives the errors of sums, with sampling errors if requested."""
-        if not population or basis.basis == "model":
+        if not population:
             return basis.spread
 
         def with_sampling(sums: Sums) -> ErrorMoments:
@@ -157,17 +207,33 @@ class Answering:
 
         return with_sampling
 
-    def _interval(self, resolved: Resolved | None, values: np.ndarray, errors: ErrorMoments) -> np.ndarray:
-        """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1."""
+    def _interval(
+        self,
+        resolved: Resolved | None,
+        values: np.ndarray,
+        errors: ErrorMoments,
+        less: np.ndarray,
+        more: np.ndarray,
+    ) -> np.ndarray:
+        """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1. `less`,
+        `more`: how much further each end lies for rows whose values are none of the domain's.
+        """
         half, middle = half_width(errors), values - errors.bias
-        low, high = middle - half, middle + half
+        low, high = middle - half - less, middle + half + more
         least, most = -np.inf, np.inf
-        if resolved is not None and resolved.kind == "count":
+        if resolved is not None and resolved.kind == "correlation":
+            least, most = -1.0, 1.0
+        elif resolved is not None and resolved.kind == "count" and not resolved.signed:
             least, most = 0.0, np.inf if self.noisy.total is None else self.noisy.total
         elif resolved is not None and resolved.proportion:
             least, most = 0.0, 1.0
         return np.stack(
-            [values, np.sqrt(errors.variance), np.clip(low, least, most), np.clip(high, least, most)]
+            [
+                values,
+                np.sqrt(errors.variance) + (less + more) / (2 * Z),
+                np.clip(low, least, most),
+                np.clip(high, least, most),
+            ]
         )
 
     def _about(
@@ -192,13 +258,27 @@ class Answering:
         return Answer("", *of, basis.basis, population, tuple(remarks))
 
 
+def _bounded(answer: Answer) -> Answer:
+    """The same, where noisy answers fix it but for what an interval covers besides."""
+    return replace(answer, basis="bounded") if answer.basis == "measured" else answer
+
+
 def rough(resolved: Resolved, basis: Basis, first: int = 0) -> list[str]:
     """A note where ratios are to records that are hardly more than their noise."""
     if resolved.kind != "ratio":
         return []
-    below = first + np.arange(len(resolved.groups)) + len(resolved.groups)
-    errors = basis.spread(Sums(below[:, None], np.ones((len(below), 1))))
-    return [ROUGH] if (basis.values[below] < SURE * np.sqrt(errors.variance)).any() else []
+    groups, split = len(resolved.groups), len(resolved.above)
+    rows = first + np.arange(groups)[:, None] + groups * (split + np.arange(len(resolved.below)))
+    errors = basis.spread(Sums(rows, np.tile(np.array(resolved.below, dtype=np.float64), (groups, 1))))
+    few = _below(resolved, basis.values, first) < SURE * np.sqrt(errors.variance)
+    return [ROUGH] if few.any() else []
+
+
+def _below(resolved: Resolved, values: np.ndarray, first: int) -> np.ndarray:
+    """float64[group]: the records that a ratio is to."""
+    groups, split = len(resolved.groups), len(resolved.above)
+    terms = values[first + groups * split : first + groups * (split + len(resolved.below))]
+    return np.array(resolved.below, dtype=np.float64) @ terms.reshape(len(resolved.below), groups)
 
 
 def together(terms: Sequence[QueryTerms]) -> QueryTerms:
@@ -217,9 +297,7 @@ def together(terms: Sequence[QueryTerms]) -> QueryTerms:
 
 
 def joined(text: str, parts: Sequence[Answer]) -> Answer:
-    """The answers to the parts of a query as one; if the model is used for any part, the basis of all is
-    "model".
-    """
+    """The answers to the parts of a query as one; its basis is the least sure one of any part."""
     figures: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in FIGURES
     }
@@ -228,6 +306,6 @@ def joined(text: str, parts: Sequence[Answer]) -> Answer:
         query=text,
         labels=tuple(labels for part in parts for labels in part.labels),
         **figures,
-        basis="measured" if all(part.basis == "measured" for part in parts) else "model",
+        basis=max((part.basis for part in parts), key=list(BASES).index),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )

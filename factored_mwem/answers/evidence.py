@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from factored_mwem.answers.people import PeopleCounted
 from factored_mwem.domain.domain import Domain
@@ -19,7 +19,8 @@ class Evidence:
     `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
     the model, "tree" or "mwem". `settled`: the numbers of the measurements that decided the codes of a learnt
     attribute; their counts lack values that were then merged into others. `counted`: the noise of a count of
-    all records that entered `model.total` and is not among `measurements`, or None. `people`: what makes
+    all records that entered `model.total` and is not among `measurements`, or None. `moved`: by learnt
+    column, the most records whose values are none of its domain's (NaN: nobody knows). `people`: what makes
     rows and people of grains, where these were counted: then all counts, noise and `model` are in grains.
     """
 
@@ -32,3 +33,4 @@ class Evidence:
     settled: frozenset[int] = frozenset()
     counted: NoiseScale | None = None
     people: PeopleCounted | None = None
+    moved: Mapping[str, float] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from factored_mwem.answers.dependence import REPLICATES, MissedDependence
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.linear import Linear, cross_covariance
 from factored_mwem.answers.projections import Noisy
@@ -52,13 +53,8 @@ class MeasuredBasis:
 
     def spread(self, sums: Sums) -> ErrorMoments:
         """The moments of the errors that noise makes."""
-        rows, factors = sums
-        variance = np.zeros(len(rows))
-        for a in range(rows.shape[1]):
-            for b in range(rows.shape[1]):
-                variance += factors[:, a] * factors[:, b] * self._covariance(rows[:, a], rows[:, b])
-        variance = np.maximum(variance, 0.0)
-        return ErrorMoments(np.zeros(len(rows)), variance, self._kurtosis(sums, variance))
+        variance = variance_of(sums, self._covariance)
+        return ErrorMoments(np.zeros(len(sums.rows)), variance, self._kurtosis(sums, variance))
 
     def _covariance(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """float64[group]: all of `i` lie in one set of terms, and all of `j`."""
@@ -81,20 +77,34 @@ class MeasuredBasis:
 
 
 class ModelBasis:
-    """Terms that the model answers; `errors: float64[replicate, term]`, or None if they are unknown."""
+    """Terms that the model answers; `errors: float64[replicate, term]`, or None if they are unknown.
+    `missed`: the errors that replicates cannot show.
+    """
 
     basis: Literal["measured", "model"] = "model"
 
-    def __init__(self, values: np.ndarray, errors: np.ndarray | None) -> None:
-        self.values, self.errors = values, errors
+    def __init__(self, values: np.ndarray, errors: np.ndarray | None, missed: MissedDependence) -> None:
+        self.values, self.errors, self.missed = values, errors, missed
 
     def spread(self, sums: Sums) -> ErrorMoments:
-        """The moments of the errors of replicates; NaN if the errors are unknown."""
+        """The moments of the errors of replicates, and of what they miss; NaN if the errors are unknown."""
         none, unknown = np.zeros(len(sums.rows)), np.full(len(sums.rows), np.nan)
         if self.errors is None:
             return ErrorMoments(none, unknown, none)
         errors = np.einsum("bgm,gm->bg", self.errors[:, sums.rows], sums.factors)
-        return ErrorMoments(errors.mean(axis=0), errors.var(axis=0, ddof=1), none)
+        variance = REPLICATES**2 * errors.var(axis=0, ddof=1)
+        variance += variance_of(sums, self.missed.covariance)
+        return ErrorMoments(errors.mean(axis=0), variance, none)
+
+
+def variance_of(sums: Sums, covariance: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """float64[group]: the variance of sums of terms that covary so."""
+    rows, factors = sums
+    variance = np.zeros(len(rows))
+    for a in range(rows.shape[1]):
+        for b in range(rows.shape[1]):
+            variance += factors[:, a] * factors[:, b] * covariance(rows[:, a], rows[:, b])
+    return np.maximum(variance, 0.0)
 
 
 Basis = MeasuredBasis | ModelBasis
@@ -131,14 +141,49 @@ def computed(resolved: Resolved, values: np.ndarray, first: int = 0) -> tuple[np
 
     Of a ratio r of a to b these are (a - r b) / b: the delta method. `first`: the number of its first term.
     """
-    groups = len(resolved.groups)
-    i = first + np.arange(groups)
+    groups, i = len(resolved.groups), first + np.arange(len(resolved.groups))
+    if resolved.kind in ("deviation", "correlation"):
+        rows = i[:, None] + groups * np.arange(resolved.terms.count // groups)
+        figure, factors = (deviation if resolved.kind == "deviation" else correlation)(values[rows])
+        return figure, Sums(rows, factors)
+    signs = np.array([*resolved.above, *resolved.below], dtype=np.float64)
+    rows = i[:, None] + groups * np.arange(len(signs))
+    signs, terms = np.tile(signs, (groups, 1)), values[rows] * signs
+    split = len(resolved.above)
+    above = terms[:, :split].sum(axis=1)
     if resolved.kind == "count":
-        return values[i], Sums(i[:, None], np.ones((groups, 1)))
-    above, below = values[i], values[i + groups]
+        return above, Sums(rows, signs)
+    below = terms[:, split:].sum(axis=1)
     below = np.where(below > 0, below, np.nan)
     ratio = above / below
-    return ratio, Sums(np.stack([i, i + groups], axis=1), np.stack([1 / below, -ratio / below], axis=1))
+    by = np.where(np.arange(len(signs[0])) < split, 1.0, -ratio[:, None]) / below[:, None]
+    return ratio, Sums(rows, signs * by)
+
+
+def deviation(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(float64[group]: the standard deviation; float64[group, 3]: how it follows the sums to first order), of
+    `moments: float64[group, 3]`, the sums of 1, x and x^2.
+    """
+    rows = np.where(moments[:, 0] > 0, moments[:, 0], np.nan)
+    mean, square = moments[:, 1] / rows, moments[:, 2] / rows
+    figure = np.sqrt(np.maximum(square - mean**2, 0.0))
+    by = 1 / (2 * rows * np.where(figure > 0, figure, np.nan))
+    return figure, np.stack([2 * mean**2 - square, -2 * mean, np.ones(len(rows))], axis=1) * by[:, None]
+
+
+def correlation(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of the correlation of x and y, of the sums of 1, x, x^2, y, y^2 and x y."""
+    rows = np.where(moments[:, 0] > 0, moments[:, 0], np.nan)
+    x, xx, y, yy, xy = (moments[:, k] / rows for k in range(1, 6))
+    vx, vy = (np.where(v > 0, v, np.nan) for v in (xx - x**2, yy - y**2))
+    scale = np.sqrt(vx * vy)
+    figure = (xy - x * y) / scale
+    none, one = np.zeros(len(rows)), np.ones(len(rows))
+    of_xy = np.stack([2 * x * y - xy, -y, none, -x, none, one], axis=1)
+    of_xx = np.stack([2 * x**2 - xx, -2 * x, one, none, none, none], axis=1)
+    of_yy = np.stack([2 * y**2 - yy, none, none, -2 * y, one, none], axis=1)
+    factors = of_xy / scale[:, None] - figure[:, None] / 2 * (of_xx / vx[:, None] + of_yy / vy[:, None])
+    return np.clip(figure, -1.0, 1.0), factors / rows[:, None]
 
 
 def half_width(spread: ErrorMoments) -> np.ndarray:
@@ -156,9 +201,13 @@ class Steps:
         self.upto = np.clip((rising + falling) / 2, 0.0, 1.0)  # noise may make shares fall
         self.places, self.step = places, step
 
+    def code(self, share: float) -> int:
+        """The code that a share of the records is reached in."""
+        return min(int(np.searchsorted(self.upto, share - 1e-12)), len(self.upto) - 1)
+
     def at(self, share: float) -> tuple[int, float]:
         """(the code that a share of the records is reached in, the value): within a bin in proportion."""
-        code = min(int(np.searchsorted(self.upto, share - 1e-12)), len(self.upto) - 1)
+        code = self.code(share)
         low, high = self.places[code]
         before = self.upto[code - 1] if code else 0.0
         inside = (share - before) / max(self.upto[code] - before, 1e-12)
@@ -169,9 +218,15 @@ class Steps:
         return code, float(low + inside * (high - low))
 
 
-def quantiles(resolved: Resolved, values: np.ndarray, spread: Callable[[Sums], ErrorMoments]) -> np.ndarray:
+def quantiles(
+    resolved: Resolved,
+    values: np.ndarray,
+    spread: Callable[[Sums], ErrorMoments],
+    moved: np.ndarray | float = 0.0,
+) -> np.ndarray:
     """float64[4, group]: (estimate, stderr, low, high) in the unit of a column's cuts; low and high are where
-    the distribution reaches `at` less and plus the error of the share up to there (Woodruff 1952).
+    the distribution reaches `at` less and plus the error of the share up to there (Woodruff 1952), at the
+    ends of the bins that it is reached in. `moved: float64[group]`: records that may lie anywhere.
     """
     assert resolved.places is not None
     groups, each = len(resolved.groups), len(resolved.places) + 1
@@ -182,12 +237,13 @@ def quantiles(resolved: Resolved, values: np.ndarray, spread: Callable[[Sums], E
     shares = np.array([step.upto[code] for step, code in zip(steps, reached, strict=True)])
     rows = np.stack([whole + 1 + reached, whole], axis=1)
     errors = spread(Sums(rows, np.stack([1 / below, -shares / below], axis=1)))
-    half, figures = half_width(errors), np.full((4, groups), np.nan)
+    half, figures = half_width(errors) + moved / below, np.full((4, groups), np.nan)
     for g, step in enumerate(steps):
         if not np.isnan(below[g]):
             figures[0, g] = step.at(resolved.at)[1]
         if np.isfinite(half[g]):
             low, high = (resolved.at + errors.bias[g] + sign * half[g] for sign in (-1, 1))
-            figures[2, g], figures[3, g] = (step.at(min(max(at, 0.0), 1.0))[1] for at in (low, high))
+            codes = (step.code(min(max(at, 0.0), 1.0)) for at in (low, high))
+            figures[2:, g] = [step.places[code, end] for end, code in enumerate(codes)]
             figures[1, g] = (figures[3, g] - figures[2, g]) / (2 * Z)
     return figures

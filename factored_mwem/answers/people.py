@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from factored_mwem.answers.query import Count, Counted, Cube, Mean, Quantile, Share, Single
+from factored_mwem.answers.query import Count, Counted, Cube, Share, Single, Total, literals
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened, some_names
@@ -108,7 +108,7 @@ def factors_of(query: Single, domain: Domain, people: PeopleCounted | None) -> l
             "the release is of people: say what is counted, `count people ...`, `count rows ...` or "
             "`share per person ...`; see `fmwem guide counted`"
         )
-    if query.unit == "per person" and isinstance(query, Count | Cube):
+    if query.unit == "per person" and isinstance(query, Count | Cube | Total):
         raise InputError("`per person` goes with share, mean, median and quantile: count people, or rows")
     if query.unit == "people":
         _check_columns(query, domain, people)
@@ -143,9 +143,7 @@ def _check_columns(query: Single, domain: Domain, people: PeopleCounted) -> None
 
 def _columns(query: Single) -> Sequence[str]:
     """The columns that a query names."""
-    named = [condition.column for condition in query.where]
-    if isinstance(query, Share):
-        named += [condition.column for condition in query.given]
-    if isinstance(query, Mean | Quantile):
-        named.append(query.column)
+    given = query.given if isinstance(query, Share) else ()
+    named = [each.column for each in literals((*query.where, *given))]
+    named += [getattr(query, name) for name in ("column", "other") if hasattr(query, name)]
     return [*named, *(query.columns if isinstance(query, Cube) else query.by)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +54,16 @@ asked; rows; or one row of each person, any of hers with the same chance.
 """
 MIDDLE = 0.5
 """The share of which a median is the quantile."""
-Condition = Compare | Between | OneOf | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of `parts`, which may be of different columns."""
+
+    parts: tuple[Compare | Between | OneOf | Missing, ...]
+
+
+Condition = Compare | Between | OneOf | Missing | AnyOf
 Where = tuple[Condition, ...]
 """Conditions that all hold."""
 
@@ -108,6 +117,62 @@ class Quantile:
 
 
 @dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of a column of numbers, over records that meet `where` and have a number there."""
+
+    column: str
+    where: Where = ()
+    by: tuple[str, ...] = ()
+    unit: Counted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """The standard deviation of a column of numbers, over the same records, divided by their number."""
+
+    column: str
+    where: Where = ()
+    by: tuple[str, ...] = ()
+    unit: Counted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Pearson's correlation of two columns of numbers, over records that have both."""
+
+    column: str
+    other: str
+    where: Where = ()
+    by: tuple[str, ...] = ()
+    unit: Counted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The least value that the domain has for a column, or the `greatest`; what rows hold is not known."""
+
+    column: str
+    greatest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """How many values of its domain a column has, among records that meet `where`."""
+
+    column: str
+    where: Where = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The `number` largest groups of the columns."""
+
+    number: int
+    columns: tuple[str, ...]
+    where: Where = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Cube:
     """Counts by the values of every subset of the columns."""
 
@@ -116,7 +181,7 @@ class Cube:
     unit: Counted | None = None
 
 
-Single = Count | Share | Mean | Quantile | Cube
+Single = Count | Share | Mean | Quantile | Cube | Total | Deviation | Correlation
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +192,13 @@ class Difference:
     second: Single
 
 
-Query = Single | Difference
+Query = Single | Difference | Extreme | Distinct | Top
+
+
+def literals(where: Where) -> Iterator[Compare | Between | OneOf | Missing]:
+    """The conditions of one column each that a query puts."""
+    for each in where:
+        yield from each.parts if isinstance(each, AnyOf) else (each,)
 
 
 def median(

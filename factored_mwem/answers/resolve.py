@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from factored_mwem.answers.people import Factor
-from factored_mwem.answers.query import Count, Cube, Mean, Quantile, Share, Single, Where
-from factored_mwem.answers.restriction import average_of_codes, share_of_codes, step_of
+from factored_mwem.answers.query import (
+    AnyOf,
+    Condition,
+    Correlation,
+    Count,
+    Cube,
+    Deviation,
+    Mean,
+    Quantile,
+    Share,
+    Single,
+    Total,
+    Where,
+)
+from factored_mwem.answers.restriction import (
+    Ends,
+    Unlisted,
+    average_of_codes,
+    share_of_codes,
+    step_of,
+    taking_others,
+    unlisted_in,
+)
 from factored_mwem.answers.terms import QueryTerms
+from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened, some_names
@@ -27,24 +50,35 @@ MAX_WEIGHTS = 2**24
 """Most numbers in the weights of these queries."""
 ALL = "(all)"
 """The label of a column that a cube has summed out."""
-CUT = "the query cuts bins of {}: their rows are taken as spread evenly over the values in each"
-INNER = "{} is known by bins: their rows are taken as spread evenly over the values in each"
+CUT = "the query cuts bins of {}: the estimate spreads their rows evenly, the interval holds however they lie"
+INNER = "{} is known by bins: the estimate spreads their rows evenly, the interval holds however they lie"
+EVEN = "{} is known by bins: their rows are taken as spread evenly over the values in each"
+MOVED = (
+    "{}: values that were not found when the domain was learnt count as others; the interval holds for up to "
+    "{:,.0f} such rows"
+)
+UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
+TAKEN = (
+    "{}: up to {:,.0f} rows hold values not found when the domain was learnt; the mean takes them as others"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
     """The `terms` of a query, and the `kind` of computation that each of the `groups` makes from them.
 
-    "count": its term. "ratio": terms are first all numerators, then all denominators. "quantile": for each
+    "count": the sum of its terms with the signs `above`. "ratio": that, over the sum of those with the signs
+    `below`; terms stand sign by sign, group after group. "deviation" and "correlation": moments, see
+    `moments.py`. "quantile": for each
     group in turn the number of records, then those up to the end of each of `places: float64[code, 2]`, the
     least and greatest value of a code of `column`, ascending, `step` apart (0: numbers without a grid); `at`
     is the share. `proportion`: a ratio from 0
-    to 1. `exact`: whether every code is wholly in
+    to 1; `signed`: a sum, which may be below 0. `exact`: whether every code is wholly in
     or out, so that the answer follows from counts of codes alone.
     """
 
     terms: QueryTerms
-    kind: Literal["count", "ratio", "quantile"]
+    kind: Literal["count", "ratio", "quantile", "deviation", "correlation"]
     columns: tuple[str, ...]
     groups: list[tuple[Label, ...]]
     notes: tuple[str, ...]
@@ -54,15 +88,36 @@ class Resolved:
     step: float = 0.0
     column: str | None = None
     proportion: bool = False
+    signed: bool = False
+    above: tuple[int, ...] = (1,)
+    below: tuple[int, ...] = (1,)
+    ends: tuple[Resolved, Resolved] | None = None
+    vain: np.ndarray | float = 0.0
+    missed: np.ndarray | float = 0.0
+
+
+class Case(NamedTuple):
+    """Weights by attribute, taken with a sign."""
+
+    sign: int
+    weights: dict[int, np.ndarray]
+
+
+MAX_CASES = 64
+"""Products that a condition may fall apart into."""
 
 
 class _Weights:
-    """Weights by modelled attribute while a query is taken apart. `factor` is one of all of them."""
+    """Weights by modelled attribute while a query is taken apart. `factor` is one of all of them. `moved`: by
+    column, the most records whose values are none of the domain's (NaN: nobody knows).
+    """
 
-    def __init__(self, domain: Domain, factor: Factor | None) -> None:
-        self.domain, self.exact = domain, factor is None or factor.exact
+    def __init__(self, domain: Domain, factor: Factor | None, moved: Mapping[str, float] = {}) -> None:
+        self.domain, self.exact, self.moved = domain, factor is None or factor.exact, moved
         self.notes = dict.fromkeys(() if factor is None else factor.notes)
         self.factor = {} if factor is None else {factor.at: factor.weights}
+        self.open, self.vain, self.missed = False, np.zeros(1), np.zeros(1)
+        self.told = MOVED
 
     def source(self, column: str) -> tuple[int, np.ndarray]:
         """(the modelled attribute from which a column follows, int64[its code]: the column's)."""
@@ -73,17 +128,66 @@ class _Weights:
             raise InputError(f"no answer by this model: {error}") from None
         return self.domain.modelled.index(name), codes
 
-    def where(self, conditions: Where) -> dict[int, np.ndarray]:
+    def where(self, conditions: Sequence[Condition], ends: Ends = "even") -> dict[int, np.ndarray]:
         """float64[codes] by attribute: conditions of one column are taken together."""
         weights: dict[int, np.ndarray] = {}
         for column in dict.fromkeys(c.column for c in conditions):
             a, codes = self.source(column)
-            shares = share_of_codes(self.domain[column], [c for c in conditions if c.column == column])
+            attribute, own = self.domain[column], [c for c in conditions if c.column == column]
+            shares = self.shares(attribute, own, ends)
+            weights[a] = weights.get(a, 1.0) * shares[codes]
+            if ends != "even":
+                continue
             if ((shares > 0) & (shares < 1)).any():
                 self.exact = False
                 self.notes[CUT.format(repr(shortened(column)))] = None
-            weights[a] = weights.get(a, 1.0) * shares[codes]
+            least, most = (self.shares(attribute, own, end) for end in ("least", "most"))
+            self.open |= bool((least != most).any())
+            self.unlisted(column, unlisted_in(attribute, own, shares))
         return weights
+
+    def shares(self, attribute: Attribute, own: Sequence[Condition], ends: Ends) -> np.ndarray:
+        """float64[code]: as `share_of_codes`. Where no code meets conditions, and nobody knows how many rows
+        hold other values, the most is all that such values count as.
+        """
+        shares = share_of_codes(attribute, own, ends)
+        unknown = math.isnan(self.moved.get(attribute.name, 0.0))
+        if ends == "most" and unknown and not shares.any() and unlisted_in(attribute, own, shares).missed:
+            shares[taking_others(attribute)] = 1.0
+        return shares
+
+    def cases(self, conditions: Where, ends: Ends = "even") -> list[Case]:
+        """Conditions as a sum of products: where one of several columns' has to hold, all rows less those
+        where none does.
+        """
+        cases = [Case(1, self.where([c for c in conditions if not isinstance(c, AnyOf)], ends))]
+        for either in (c for c in conditions if isinstance(c, AnyOf)):
+            none: dict[int, np.ndarray] = {}
+            for literal in either.parts:
+                none = _times(none, {a: 1.0 - w for a, w in self.where((literal,), ends).items()})
+            if len(none) == 1:
+                cases = [Case(s, _times(w, {a: 1.0 - n for a, n in none.items()})) for s, w in cases]
+            else:
+                cases += [Case(-s, _times(w, none)) for s, w in cases]
+        if len(cases) > MAX_CASES:
+            raise InputError(
+                "too many conditions joined by `or` over several columns; ask for fewer at a time"
+            )
+        return cases
+
+    def unlisted(self, column: str, of: Unlisted, inside: np.ndarray | None = None) -> None:
+        """Count what may be wrong with values of a column that are none of its domain's; `inside:
+        bool[group]`: the groups that they may lie in.
+        """
+        most = self.moved.get(column, 0.0)
+        if not most or not any(of):
+            return
+        name = repr(shortened(column))
+        self.notes[UNKNOWN.format(name) if math.isnan(most) else self.told.format(name, most)] = None
+        if not math.isnan(most):
+            groups = np.ones(1) if inside is None else inside
+            self.vain = self.vain + most * of.in_vain * groups
+            self.missed = self.missed + most * of.missed * groups
 
     def groups(self, by: Sequence[str]) -> tuple[list[tuple[Label, ...]], dict[int, np.ndarray]]:
         """(the labels of each group, float64[group, codes] by attribute: 1 where a code lies in it)."""
@@ -98,6 +202,11 @@ class _Weights:
         for (a, codes), of_group in zip(sources, cells, strict=True):
             inside = (codes[None, :] == of_group[:, None]).astype(np.float64)
             weights[a] = weights[a] * inside if a in weights else inside
+        for column, of_group in zip(by, cells, strict=True):
+            attribute = self.domain[column]
+            if not unlisted_in(attribute, (), np.ones(attribute.size)).in_vain:
+                continue
+            self.unlisted(column, Unlisted(True, False), np.isin(of_group, taking_others(attribute)))
         return labels, weights
 
 
@@ -109,10 +218,18 @@ def check_groups(count: int) -> None:
         )
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The name that a mistaken one is most like, as the part of a message; empty if none is."""
+    by_case = {each.lower(): each for each in names}
+    close = difflib.get_close_matches(name.lower()[:100], by_case, 1)
+    return f" (did you mean {shortened(by_case[close[0]])!r}?)" if close else ""
+
+
 def column_of(domain: Domain, name: str) -> None:
     """InputError, with the names there are, where a domain has no such column."""
     if name not in domain:
-        raise InputError(f"no column {shortened(name)!r}; there are {some_names(domain.names)}")
+        close = did_you_mean(name, domain.names)
+        raise InputError(f"no column {shortened(name)!r}{close}; there are {some_names(domain.names)}")
 
 
 def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]]) -> QueryTerms:
@@ -140,40 +257,113 @@ def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     return product
 
 
-def resolve(query: Single, domain: Domain, factor: Factor | None = None) -> list[Resolved]:
+def resolve(
+    query: Single, domain: Domain, factor: Factor | None = None, moved: Mapping[str, float] = {}
+) -> list[Resolved]:
     """The parts of a query over a domain, one for each marginal of a cube. `factor`: of all weights, where
-    the query counts something else than the model does. Raises InputError if the query does not fit the
-    domain.
+    the query counts something else than the model does. `moved`: by column, the most records whose values are
+    none of the domain's (NaN: nobody knows). Raises InputError if the query does not fit the domain.
     """
     if isinstance(query, Cube):
-        return _cube(query, domain, factor)
-    weights = _Weights(domain, factor)
+        return _cube(query, domain, factor, moved)
+    weights = _Weights(domain, factor, moved)
+    weights.told = MOVED if isinstance(query, Count | Share | Quantile) else TAKEN
     labels, groups = weights.groups(query.by)
-    where, k = _times(weights.factor, weights.where(query.where)), len(labels)
-    if isinstance(query, Count):
-        terms = terms_of(domain, [(_times(groups, where), k)])
-    elif isinstance(query, Share):
-        condition = weights.where(query.given)
-        inside = _times(weights.factor, condition if not query.where else _times(groups, condition))
-        parts = [(_times(groups, where, condition), k), (inside, k)]
-        terms = terms_of(domain, parts)
-    elif isinstance(query, Mean):
-        terms = _mean(query, weights, _times(groups, where), k)
+    if isinstance(query, Quantile):
+        if any(isinstance(each, AnyOf) for each in query.where):
+            raise InputError("a quantile takes no conditions joined by `or`: ask it of each of them")
+        where = _times(weights.factor, weights.where(query.where))
+        resolved = _quantile(query, weights, _times(groups, where), labels)
+    elif isinstance(query, Deviation | Correlation):
+        resolved = _moments(query, weights, groups, labels)
     else:
-        return [_quantile(query, weights, _times(groups, where), labels)]
-    kind: Literal["count", "ratio"] = "count" if isinstance(query, Count) else "ratio"
-    resolved = Resolved(terms, kind, query.by, labels, tuple(weights.notes), weights.exact)
-    return [replace(resolved, proportion=isinstance(query, Share))]
+        resolved = _sums(query, weights, groups, labels)
+        if weights.open and factor is None:
+            least, most = (
+                replace(_sums(query, weights, groups, labels, end), exact=True) for end in ("least", "most")
+            )
+            resolved = replace(resolved, ends=(least, most))
+    vain, missed = (np.broadcast_to(most, len(labels)) for most in (weights.vain, weights.missed))
+    return [replace(resolved, notes=tuple(weights.notes), exact=weights.exact, vain=vain, missed=missed)]
 
 
-def _mean(query: Mean, weights: _Weights, inside: dict[int, np.ndarray], count: int) -> QueryTerms:
-    a, codes = weights.source(query.column)
-    values, has, exact = average_of_codes(weights.domain[query.column])
+def _sums(
+    query: Count | Share | Mean | Total,
+    weights: _Weights,
+    groups: dict[int, np.ndarray],
+    labels: list[tuple[Label, ...]],
+    ends: Ends = "even",
+) -> Resolved:
+    """The linear queries behind one; of a ratio to what is least where it is to be greatest."""
+    count, values = len(labels), dict[int, np.ndarray]()
+    where = weights.cases(query.where, ends)
+    signs: dict[str, Any] = {"columns": query.by, "groups": labels, "notes": (), "exact": weights.exact}
+    if isinstance(query, Mean | Total):
+        values, present = _numbers(query.column, weights, ends)
+        where = [Case(s, _times(w, present)) for s, w in where]
+    below: list[Case] = []
+    if isinstance(query, Mean):
+        below = where  # whoever meets the conditions also counts below: neither end is worse for certain
+    if isinstance(query, Share):
+        opposite: dict[Ends, Ends] = {"even": "even", "least": "most", "most": "least"}
+        given = weights.cases(query.given, ends)
+        where = [Case(s * t, _times(w, v)) for s, w in where for t, v in given]
+        below = given if ends == "even" else weights.cases(query.given, opposite[ends])
+    outer = groups if not isinstance(query, Share) or query.where else {}
+    parts = [(_times(weights.factor, groups, each.weights, values), count) for each in where]
+    parts += [(_times(weights.factor, outer, each.weights), count) for each in below]
+    signs |= {"above": tuple(each.sign for each in where), "below": tuple(each.sign for each in below)}
+    terms = terms_of(weights.domain, parts)
+    kind: Literal["count", "ratio"] = "ratio" if below else "count"
+    return Resolved(
+        terms, kind, **signs, proportion=isinstance(query, Share), signed=isinstance(query, Total)
+    )
+
+
+def _numbers(
+    column: str, weights: _Weights, ends: Ends
+) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    """(a column's values as weights, who has one)."""
+    a, codes = weights.source(column)
+    values, has, exact = average_of_codes(weights.domain[column], ends)
     if not exact:
-        weights.exact = False
-        weights.notes[INNER.format(repr(shortened(query.column)))] = None
-    present = _times(inside, {a: has[codes].astype(np.float64)})
-    return terms_of(weights.domain, [(_times(present, {a: values[codes]}), count), (present, count)])
+        weights.exact, weights.open = False, True
+        weights.notes[INNER.format(repr(shortened(column)))] = None
+    weights.unlisted(column, Unlisted(True, True))
+    return {a: values[codes]}, {a: has[codes].astype(np.float64)}
+
+
+def _moments(
+    query: Deviation | Correlation,
+    weights: _Weights,
+    groups: dict[int, np.ndarray],
+    labels: list[tuple[Label, ...]],
+) -> Resolved:
+    """Sums of 1, of each column and its square and, of two, of their product, over records that have both.
+    Values are taken from the middle of their column, so that squares of large ones do not drown the rest.
+    """
+    cases = weights.cases(query.where)
+    if len(cases) > 1:
+        raise InputError("`or` over several columns goes with counts, shares, means and sums alone")
+    inside, moments = _times(weights.factor, groups, cases[0].weights), list[dict[int, np.ndarray]]()
+    for column in (query.column,) if isinstance(query, Deviation) else (query.column, query.other):
+        (a, codes), attribute = weights.source(column), weights.domain[column]
+        values, has, exact = average_of_codes(attribute)
+        inside = _times(inside, {a: has[codes].astype(np.float64)})
+        middle = float(np.median(values[has]))
+        values, inner = np.where(has, values - middle, 0.0), np.zeros(attribute.size)
+        if not exact:
+            weights.exact = False
+            weights.notes[EVEN.format(repr(shortened(column)))] = None
+            low, high = (np.asarray(end, dtype=np.float64) for end in intervals(attribute))
+            inner = np.where(has, high - low, 0.0) ** 2 / 12
+        weights.unlisted(column, Unlisted(True, True))
+        moments += [{a: values[codes]}, {a: (values**2 + inner)[codes]}]
+    if isinstance(query, Correlation):
+        moments.append(_times(moments[0], moments[2]))
+    parts = [(_times(inside, each), len(labels)) for each in ({}, *moments)]
+    kind: Literal["deviation", "correlation"] = "deviation" if len(parts) == 3 else "correlation"
+    return Resolved(terms_of(weights.domain, parts), kind, query.by, labels, (), weights.exact)
 
 
 def _quantile(
@@ -190,6 +380,7 @@ def _quantile(
     order = np.flatnonzero(ordered)[np.argsort(low[ordered], kind="stable")]
     rank = np.full(attribute.size, len(order))
     rank[order] = np.arange(len(order))
+    weights.unlisted(query.column, Unlisted(True, True))
     upto = rank[codes][None, :] <= np.append(len(order) - 1, np.arange(len(order)))[:, None]
     if (low[order] < high[order]).any():
         weights.notes[INNER.format(repr(shortened(query.column)))] = None
@@ -206,7 +397,7 @@ def _quantile(
         "quantile",
         query.by,
         labels,
-        tuple(weights.notes),
+        (),
         weights.exact,
         query.at,
         places,
@@ -215,7 +406,7 @@ def _quantile(
     )
 
 
-def _cube(query: Cube, domain: Domain, factor: Factor | None) -> list[Resolved]:
+def _cube(query: Cube, domain: Domain, factor: Factor | None, moved: Mapping[str, float]) -> list[Resolved]:
     if len(set(query.columns)) != len(query.columns):
         raise InputError("a column is named twice in a cube")
     for column in query.columns:
@@ -224,7 +415,7 @@ def _cube(query: Cube, domain: Domain, factor: Factor | None) -> list[Resolved]:
     cuboids = []
     for order in range(len(query.columns) + 1):
         for by in itertools.combinations(query.columns, order):
-            (counted,) = resolve(Count(query.where, by), domain, factor)
+            (counted,) = resolve(Count(query.where, by), domain, factor, moved)
             groups = [
                 tuple(group[by.index(c)] if c in by else ALL for c in query.columns)
                 for group in counted.groups

@@ -6,16 +6,17 @@ their weights, just as synthetic rows are drawn.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from factored_mwem.answers.query import Between, Compare, Condition, Missing, OneOf, Value
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS, intervals, placed
 from factored_mwem.errors import InputError, shortened, shown, some_names
 
@@ -70,7 +71,11 @@ class _Limits:
         )
 
 
-def share_of_codes(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
+Ends = Literal["even", "least", "most"]
+"""How the rows of a bin lie in it: evenly, or so that the fewest or the most of them meet a condition."""
+
+
+def share_of_codes(attribute: Attribute, conditions: Sequence[Condition], ends: Ends = "even") -> np.ndarray:
     """float64[code]: the share of a code's rows that meet all the conditions, 0 or 1 but for bins that they
     cut. Raises InputError in one line for values that the column does not have.
     """
@@ -85,8 +90,47 @@ def share_of_codes(attribute: Attribute, conditions: Sequence[Condition]) -> np.
             shares *= is_null != each.negated
     if present:
         limits = _Limits.of(attribute, present)
-        shares *= _listed(attribute, limits) if attribute.categorical else _binned(attribute, limits)
+        listed = attribute.categorical
+        shares *= _listed(attribute, limits) if listed else _binned(attribute, limits, ends)
     return shares
+
+
+class Unlisted(NamedTuple):
+    """Of values that a column's domain does not hold, and which count as others: whether some may be counted
+    as meeting conditions that they do not meet (`in_vain`), or the reverse (`missed`).
+    """
+
+    in_vain: bool
+    missed: bool
+
+
+def taking_others(attribute: Attribute) -> list[int]:
+    """The codes that values take which are none of the domain's."""
+    codes = [attribute.fallback_code]
+    if not attribute.categorical and len(attribute.bin_codes):
+        codes += attribute.bin_codes[[0, -1]].tolist()
+    return codes
+
+
+def unlisted_in(attribute: Attribute, conditions: Sequence[Condition], shares: np.ndarray) -> Unlisted:
+    """By where such values go: to the `other` of a column or what stands for it, or the bins at both ends.
+    `shares: float64[code]`, those of the codes. In a code that is `other` by name they are no mistake.
+    """
+    if attribute.type == "string" and attribute.other == OTHER:
+        return Unlisted(False, False)
+    present = [c for c in conditions if not isinstance(c, Missing)]
+    named = attribute.categorical and any(
+        (isinstance(c, OneOf) and not c.negated) or (isinstance(c, Compare) and c.by == "=") for c in present
+    )
+    negated = (
+        attribute.categorical
+        and bool(present)
+        and all(
+            (isinstance(c, OneOf) and c.negated) or (isinstance(c, Compare) and c.by == "!=") for c in present
+        )
+    )
+    inside = shares[taking_others(attribute)]
+    return Unlisted(bool(inside.any() and not negated), bool((inside < 1).any() and not named))
 
 
 def values_meet(
@@ -153,8 +197,14 @@ def listed_code(attribute: Attribute, value: Value) -> int:
         for code, unit in enumerate(attribute.units.tolist()):
             if unit == place:
                 return code
+    texts = {str(v).lower(): code for code, v in enumerate(attribute.values)}
+    alike = [code for code, v in enumerate(attribute.values) if str(v).lower() == str(value).lower()]
+    if len(alike) == 1 and isinstance(value, str):
+        return alike[0]  # but for its case
+    close = difflib.get_close_matches(str(value).lower()[:100], texts, 1)
+    like = f" (did you mean {shortened(str(attribute.values[texts[close[0]]]))!r}?)" if close else ""
     names = some_names([str(v) for v in attribute.values])
-    raise InputError(f"{shortened(attribute.name)!r} has no value {shown(value)}; it has {names}")
+    raise InputError(f"{shortened(attribute.name)!r} has no value {shown(value)}{like}; it has {names}")
 
 
 def _as_text(value: Value) -> str:
@@ -202,7 +252,7 @@ def step_of(attribute: Attribute) -> float | None:
     return float(STEPS.get(attribute.resolution or "", 1))
 
 
-def _binned(attribute: Attribute, limits: _Limits) -> np.ndarray:
+def _binned(attribute: Attribute, limits: _Limits, ends: Ends = "even") -> np.ndarray:
     """float64[code] of a column with bins and special values: the share of each one's values."""
     low, high = intervals(attribute)
     shares = np.zeros(attribute.size)
@@ -216,9 +266,26 @@ def _binned(attribute: Attribute, limits: _Limits) -> np.ndarray:
     ):
         if first < last:
             held = np.array([limits.holds(value) for value in units[first:last].tolist()])
-            shares[code] = weights[first:last] @ held / weights[first:last].sum()
+            drawn = weights[first:last] @ held / weights[first:last].sum()
+            whole = drawn == shares[code] or ends == "even"
+            shares[code] = drawn if whole else (drawn + shares[code]) / 2  # others may be there, too
+    if ends != "even" and len(attribute.bin_codes):
+        shares = _at_end(attribute, limits, shares, ends)
     begin = len(attribute.cuts) - 1 + len(attribute.specials)
     shares[begin : begin + len(limits.texts)] = limits.texts
+    return shares
+
+
+def _at_end(attribute: Attribute, limits: _Limits, shares: np.ndarray, ends: Ends) -> np.ndarray:
+    """The least or the most of each bin's rows; values beyond the bins count as those at their end."""
+    bins, beyond = attribute.bin_codes, (attribute.cuts[0] - 1.0, attribute.cuts[-1] + 1.0)
+    outside = [(bins[0], limits.under, beyond[0], min), (bins[-1], limits.over, beyond[1], max)]
+    for code, bounds, end, furthest in outside:
+        far = furthest([end, *(bound + (1.0 if end == beyond[1] else -1.0) for bound, _ in bounds)])
+        if not shares[code] and limits.holds(far):
+            shares[code] = 0.5  # some of what counts as the last bin may lie beyond it
+    cut = (shares > 0) & (shares < 1)
+    shares[cut] = float(ends == "most")
     return shares
 
 
@@ -279,9 +346,9 @@ class _Ranks(NamedTuple):
         return math.ceil(at - 1e-6) if closed else math.floor(at + 1e-6) + 1
 
 
-def average_of_codes(attribute: Attribute) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(float64[code]: a row's value on average, bool[code]: whether it has one, whether each code has a value
-    of its own). Raises InputError for a column that has no mean.
+def average_of_codes(attribute: Attribute, ends: Ends = "even") -> tuple[np.ndarray, np.ndarray, bool]:
+    """(float64[code]: a row's value on average, or the least or the most that it may be, bool[code]: whether
+    it has one, whether each code has a value of its own). Raises InputError for a column that has no mean.
     """
     values, has = np.zeros(attribute.size), np.zeros(attribute.size, dtype=bool)
     if attribute.type == "boolean":
@@ -293,5 +360,8 @@ def average_of_codes(attribute: Attribute) -> tuple[np.ndarray, np.ndarray, bool
         raise InputError(f"{shortened(attribute.name)!r}: {what}; ask for counts by it, or for its median")
     has = placed(attribute).copy()
     low, high = (np.asarray(ends, dtype=np.float64) for ends in intervals(attribute))
-    values[has] = low[has] / 2 + high[has] / 2
+    if ends == "even":
+        values[has] = low[has] / 2 + high[has] / 2
+    else:
+        values[has] = (low if ends == "least" else high)[has]
     return values, has, bool((low[has] == high[has]).all())

@@ -44,7 +44,7 @@ def answer(
             "from the model. They are kept beside the model file, as MODEL.replicates.",
             min=2,
         ),
-    ] = 100,
+    ] = 12,
     json_only: Json = False,
 ) -> None:
     """Answer queries from a saved model with 95 % intervals, at no privacy cost."""

@@ -24,7 +24,7 @@ from factored_mwem.domain.rules import Arithmetic, Computed, Deriving
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import SeenValues, hypotheses_of, values_of
-from factored_mwem.mechanisms.prune import Pruned
+from factored_mwem.mechanisms.prune import Pruned, most_of
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.functions import PrivateBroken
 from factored_mwem.privacy.rows import Sealed, SealedQuery
@@ -237,7 +237,9 @@ def tied_pruned(tie: Computed, first: First, source: Attribute, seen: Measuremen
         kept = np.append(kept, attribute.nullable)
     counts = np.zeros(attribute.size, dtype=np.int64)
     counts[codes[kept]] = noisy[kept]
-    return Pruned(attribute, codes, kept, counts, 0.0, float(noisy[~kept].sum()))
+    lost = float(noisy[~kept].sum())
+    most = most_of(lost, seen.stddev, int((~kept).sum()))
+    return Pruned(attribute, codes, kept, counts, 0.0, lost, most)
 
 
 def derived_attributes(

@@ -5,6 +5,7 @@ Public in, public out. Codes that are kept mean what they meant, so rows are rec
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,19 +19,23 @@ from factored_mwem.mechanisms.first_domain import FEW, First, edges_in_json, fac
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
+UPPER = 1.96
+"""Standard deviations of noise that a count lies below its bound."""
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
 
 
 class Fate(NamedTuple):
     """What becomes of a column's values, in noisy shares of all rows: kept as they are or within their bin,
-    moved to the nearest bin, made `other` or what else takes unlisted values, or missing.
+    moved to the nearest bin, made `other` or what else takes unlisted values, or missing. `moved_at_most`: of
+    those that were moved or made another value than `other`, the upper end of a 97.5 % interval.
     """
 
     kept: float
     clipped: float
     other: float
     missing: float
+    moved_at_most: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +43,8 @@ class Pruned:
     """An attribute; `codes: int64[first code]`, where the first one's codes go; `kept: bool[first code]`,
     which of them mean the same as before; `noisy: int64[code]`, the counts of those.
 
-    `clipped`, `other`: noisy counts (records) of the rest, by what becomes of it.
+    `clipped`, `other`: noisy counts (records) of the rest, by what becomes of it; `moved_at_most`: an upper
+    bound of what counts as another value, with probability 97.5 %.
     """
 
     attribute: Attribute
@@ -47,6 +53,7 @@ class Pruned:
     noisy: np.ndarray
     clipped: float
     other: float
+    moved_at_most: float = 0.0
 
     @classmethod
     def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
@@ -62,7 +69,9 @@ class Pruned:
         if self.attribute.type == "string" and self.attribute.other == OTHER:
             listed -= float(self.noisy[self.attribute.fallback_code])
         parts = [max(part, 0.0) for part in (listed, self.clipped, self.other, null)]
-        return Fate(*(round(part / max(sum(parts), 1.0), 4) for part in parts))
+        whole = max(sum(parts), 1.0)
+        most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
+        return Fate(*(round(part / whole, 4) for part in parts), math.ceil(most * 1e6) / 1e6)
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
@@ -84,10 +93,16 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     counts = np.zeros(attribute.size, dtype=np.int64)
     counts[codes[kept]] = noisy[kept]
     lost = float(noisy[~kept].sum())
+    most = most_of(lost, stddev, int((~kept).sum()))
     if before.type == "string" and attribute.other == OTHER:
         lost += float(noisy[before.fallback_code])
     clipped = lost if not attribute.categorical and len(attribute.bin_codes) else 0.0
-    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped)
+    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped, most)
+
+
+def most_of(lost: float, stddev: float, codes: int) -> float:
+    """The upper end of a 97.5 % interval of what noisy counts of so many codes say is `lost` (records)."""
+    return max(lost + UPPER * stddev * codes**0.5, 0.0)
 
 
 def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:

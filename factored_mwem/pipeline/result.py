@@ -106,7 +106,12 @@ class Release(Contents):
         counted = NoiseScale(counts[0], promised.composition) if apart else None
         facts = self.manifest.people
         people = people_counted(facts, self.domain, self.unit) if facts is not None else None
-        return Evidence(*known, self.unit.total_is_public, engine, settled, counted, people)
+        moved = {
+            facts.name: math.nan if facts.moved_at_most is None else facts.moved_at_most * self.model.total
+            for facts in self.manifest.attributes
+            if facts.domain == "learnt"
+        }
+        return Evidence(*known, self.unit.total_is_public, engine, settled, counted, people, moved)
 
     def answer(
         self,

@@ -4,6 +4,7 @@
     python scripts/bench planning ...               what `fmwem plan` expects, fitted to many releases
     python scripts/bench sketch ...                 errors of sparse queries beside CountSketch and others
     python scripts/bench coverage ...               do 95 % intervals of answers hold the truth?
+    python scripts/bench intervals ...              what people are told: do the intervals hold it, how wide?
     python scripts/bench graphs ...                 errors of cuts of private graphs, by mechanism
     python scripts/bench statistic ...              quantiles by smooth sensitivity beside OpenDP's
     python scripts/bench people ...                 tables whose people have several rows, in three ways

@@ -14,8 +14,10 @@ from factored_mwem import InputError, Release, release
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.answer import Answer
 from factored_mwem.answers.answering import LAPLACE, NARROW, ROUGH, Answering
+from factored_mwem.answers.dependence import OF_NOISE, OF_ROWS, REPLICATES, MissedDependence
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.intervals import ErrorMoments, Z, half_width
+from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.model.clique_tree import CliqueTree
@@ -137,26 +139,103 @@ def test_quantiles_are_between_those_of_the_cumulative_shares_ends() -> None:
     assert (sure.low[0], sure.estimate[0], sure.high[0]) == (1, 1, 1)
 
 
-def test_what_a_query_cuts_is_the_models_with_a_note() -> None:
+def test_where_rows_lie_in_a_bin_that_a_query_cuts_belongs_to_the_interval() -> None:
+    """All 120 rows of the first ten days, or none of them, may lie in its first five."""
     found = answering().answer("count where day <= 2020-01-05")
-    assert found.basis == "model" and "spread evenly" in found.notes[0]
-    assert found.estimate[0] == pytest.approx(60) and np.isnan(found.stderr[0])
+    assert found.basis == "bounded" and "however they lie" in found.notes[0]
+    assert found.estimate[0] == pytest.approx(60)
+    assert found.low[0] == 0 and found.high[0] > 120
     assert answering().answer("count where day <= 2020-01-10").basis == "measured"
+    share = answering().answer("share where day <= 2020-01-05")
+    assert share.low[0] == 0 and share.high[0] > 0.6
+    less = answering().answer("count where sex = F minus count where day <= 2020-01-05")
+    assert less.low[0] < 100 - 120 and less.high[0] > 100
 
 
-def test_errors_of_the_model_are_those_of_replicates() -> None:
-    """Bias is taken off, the width follows the spread; sampling is asked of the replicates."""
-    asked = []
+NARROWED = {"fields": [
+    {"name": "weight", "type": "integer", "edges": [0, 500, 999], "constraints": REQUIRED, "other": 0},
+    {"name": "code", "categories": ["A", "B"], "other": "A", "constraints": REQUIRED},
+]}  # fmt: skip
 
-    class Known:
-        def errors(self, terms, population):
-            asked.append(population)
-            return np.stack([np.full(terms.count, e) for e in (1.0, 3.0, 5.0, 7.0)])
 
-    found = answering(errors=Known).answer("count where sex = F and day <= 2020-01-10", population=True)
-    assert asked == [True] and found.estimate[0] == pytest.approx(60)
-    spread = np.std([1, 3, 5, 7], ddof=1)
-    assert (found.low[0], found.high[0]) == pytest.approx((56 - Z * spread, 56 + Z * spread))
+def learnt(moved: dict[str, float]) -> Answering:
+    """Exact answers about 200 rows of a domain that was learnt; so many rows `moved` into it."""
+    domain = Domain.from_dict(NARROWED)
+    levels, counts = Levels.fine(domain.shape), [np.array([150, 50]), np.array([190, 10])]
+    parts = [Component.of(CliqueTree(levels, ((a,),), ()), c / 200) for a, c in enumerate(counts)]
+    measured = [Measurement((a,), c, NoiseScale(0.5, Composition.ZCDP)) for a, c in enumerate(counts)]
+    forest = Forest(levels, parts, 200.0)
+    return Answering(Evidence(domain, forest, measured, [], False, "tree", moved=moved))
+
+
+def test_what_lies_beyond_the_bounds_is_not_said_to_be_nothing() -> None:
+    """Values beyond the last bin count as its own, so up to all of its rows may be such."""
+    for asked, most in (("weight > 1000", 50), ("weight < -5", 150)):
+        found = learnt({}).answer(f"count where {asked}")
+        assert found.basis == "bounded" and found.estimate[0] == 0
+        assert found.low[0] == 0 and most - 2 < found.high[0] < most + 2
+    assert learnt({}).answer("count where weight > 400 and weight < 600").low[0] == 0
+
+
+def test_values_that_took_in_others_are_bounded_by_how_many() -> None:
+    found = learnt({"code": 30.0}).answer("count by code")
+    assert found.basis == "bounded" and "30 such rows" in found.notes[0]
+    assert 158 < found.low[0] < 160 and 190 < found.high[0] < 192  # A took in what was not found
+    assert 8 < found.low[1] < 10 < found.high[1] < 12
+    others = learnt({"code": 30.0}).answer("count where code != A")
+    assert 8 < others.low[0] < 10 and 40 < others.high[0] < 42
+    share = learnt({"code": 30.0}).answer("share where code = A")
+    assert 0.78 < share.low[0] < 0.81 and share.high[0] < 0.97
+    nobody = learnt({"code": float("nan")}).answer("count where code = A")
+    assert nobody.basis == "measured" and "nobody knows" in nobody.notes[0]
+    assert learnt({}).answer("count where code = A").notes == (NARROW,)
+    none = learnt({"weight": float("nan")}).answer("count where weight > 2000")
+    assert none.basis == "bounded" and none.low[0] == 0 and none.high[0] > 50
+
+
+def test_the_mean_of_bins_holds_however_rows_lie_in_them() -> None:
+    found = learnt({}).answer("mean weight")
+    assert found.basis == "bounded" and found.estimate[0] == pytest.approx(374.4, abs=0.2)
+    assert found.low[0] < 500 * 50 / 200 and found.high[0] > (499 * 150 + 999 * 50) / 200
+    median = learnt({}).answer("median weight")
+    assert (median.low[0], median.high[0]) == (0, 499) and median.basis == "bounded"
+
+
+class Known:
+    """Errors of four replicates, the same of every term."""
+
+    def errors(self, terms, population):
+        assert not population
+        return np.stack([np.full(terms.count, e) for e in (1.0, 3.0, 5.0, 7.0)])
+
+
+def test_errors_of_the_model_are_those_of_replicates_and_of_what_they_miss() -> None:
+    """Bias is taken off. No marginal of sex and day is measured: shares of .5 and .6."""
+    text = "count where sex = F and day <= 2020-01-10"
+    found = answering(errors=Known).answer(text)
+    of_noise, of_rows = OF_NOISE[2] * 10 * math.sqrt(8), OF_ROWS[2] * 200
+    variance = REPLICATES**2 * np.var([1, 3, 5, 7], ddof=1)
+    variance += (of_noise**2 + of_rows**2) * (0.5 * 0.5) * (0.6 * 0.4)
+    half = Z * math.sqrt(variance)
+    assert found.estimate[0] == pytest.approx(60)
+    assert (found.low[0], found.high[0]) == pytest.approx((max(56 - half, 0), 56 + half))
+    assert answering(errors=Known).answer(text, population=True).stderr[0] > found.stderr[0]
+
+
+def test_dependence_that_was_measured_is_not_missed() -> None:
+    """Of sex and age all is known; of all three what day adds to either, and what all three do together."""
+    terms = {
+        two: QueryTerms(two, tuple(np.eye(DOMAIN.shape[a])[:1] for a in two), 1)
+        for two in ((0, 1), (1, 2), (0, 1, 2))
+    }
+    one = np.zeros(1, dtype=np.int64)
+    missed = {k: MissedDependence(answering().evidence, t).covariance(one, one)[0] for k, t in terms.items()}
+    assert missed[0, 1] == pytest.approx(0) and missed[1, 2] > 0
+    p, q, r = 100 / 200, TABLE[:, 0].sum() / 200, 120 / 200
+    two, three = ((OF_NOISE[k] ** 2 * 800 + (OF_ROWS[k] * 200) ** 2) for k in (2, 3))
+    v = [x * (1 - x) for x in (p, q, r)]
+    by_hand = two * v[2] * (v[0] * q**2 + v[1] * p**2) + three * v[0] * v[1] * v[2]
+    assert missed[0, 1, 2] == pytest.approx(by_hand)
 
 
 def test_measurements_that_decided_a_domain_make_nothing_measured() -> None:

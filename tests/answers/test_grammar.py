@@ -8,16 +8,20 @@ from hypothesis import strategies as st
 
 from factored_mwem.answers.grammar import UNITS, WORDS, parse, written
 from factored_mwem.answers.query import (
+    AnyOf,
     Between,
     Compare,
+    Correlation,
     Count,
     Cube,
+    Deviation,
     Difference,
     Mean,
     Missing,
     OneOf,
     Quantile,
     Share,
+    Total,
     marginal,
     median,
 )
@@ -59,7 +63,9 @@ def test_a_text_is_a_query_and_back(text, query) -> None:
     assert parse(written(query)) == query
 
 
-names = st.text(min_size=1, max_size=8) | st.sampled_from(sorted(WORDS))
+names = st.text(min_size=1, max_size=8) | st.sampled_from(
+    [*WORDS, *map(str.upper, WORDS), "or", "OR", "group", "NULL", "sum"]
+)
 values = names | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False)
 conditions = st.one_of(
     st.builds(Compare, names, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), values),
@@ -67,6 +73,7 @@ conditions = st.one_of(
     st.builds(OneOf, names, st.lists(values, min_size=1, max_size=3).map(tuple), st.booleans()),
     st.builds(Missing, names, st.booleans()),
 )
+conditions |= st.builds(AnyOf, st.lists(conditions, min_size=2, max_size=3, unique=True).map(tuple))
 where = st.lists(conditions, max_size=3).map(tuple)
 columns = st.lists(names, max_size=3).map(tuple)
 shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
@@ -77,6 +84,9 @@ singles = st.one_of(
     st.builds(Mean, names, where, columns, units),
     st.builds(Quantile, names, shares, where, columns, units),
     st.builds(Cube, columns.filter(bool), where, units),
+    st.builds(Total, names, where, columns, units),
+    st.builds(Deviation, names, where, columns, units),
+    st.builds(Correlation, names, names, where, columns, units),
 )
 
 
@@ -87,8 +97,8 @@ def test_every_query_reads_back_from_its_text(query) -> None:
 
 
 REFUSED = [
-    "", " ", "sum x", "'count'", "count where", "count where age", "count where age >= ", "count by",
-    "count by a,", "count by a b", "count where age >= 40 or sex = Male", "count where in (1)",
+    "", " ", "sum", "top x age", "min age by sex", "'count'", "count where", "count where age", "count where age >= ", "count by",
+    "count by a,", "count by a b", "count where age >= 40 or", "count where in (1)",
     "count where a in ()", "count where a in (1", "count where a between 1", "count where a between 1, 2",
     "count where a is", "count where a is 4", "count where 'a = 1", 'count where "a\\" = 1', "mean",
     "mean where a = 1", "quantile age", "quantile x age", "quantile 2 age", "quantile 0 age",
@@ -97,7 +107,8 @@ REFUSED = [
     "count where a =\u202e1 x", "(" * 100, "count where " + " and ".join(["a = 1"] * 5000), "x" * 30_000,
     "count per", "count per people", "count people rows", "mean rows", "count rows by people",
     "count per 'person'",
-    "quantile 1e400 x", "count where not a = 1", "cube", "share given", "count by a by b",
+    "quantile 1e400 x", "count where not", "count where " + "(" * 3000, "count where " + "not " * 3000,
+    "SELECT count(*) FROM t WHERE " + "(" * 3000, "SELECT count(*) FROM t WHERE " + "NOT " * 3000, "cube", "share given", "count by a by b",
 ]  # fmt: skip
 
 
@@ -108,7 +119,30 @@ def test_what_is_no_query_is_refused_in_one_line(text) -> None:
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
 
 
-WORD = st.sampled_from([*sorted(WORDS), "a", "4", "'x y'", ",", "(", ")", "=", "<=", '"', "\\", "\n", "é"])
+WORD = st.sampled_from(
+    [
+        *sorted(WORDS),
+        "or",
+        "group",
+        "sum",
+        "p90",
+        "distinct",
+        "top",
+        "SELECT",
+        "a",
+        "4",
+        "'x y'",
+        ",",
+        "(",
+        ")",
+        "=",
+        "<=",
+        '"',
+        "\\",
+        "\n",
+        "é",
+    ]
+)
 
 
 @settings(max_examples=100, deadline=None)

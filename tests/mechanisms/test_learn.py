@@ -423,3 +423,16 @@ def test_what_lies_beside_popular_values_alone_has_bins_among_and_near_them(kind
     near = edges[(edges > 12) & (edges < 50)]
     assert {6, 12}.issubset(edges.tolist()) and np.diff(near).max() <= 18 and 18 < near[near > 18].min() <= 25
     assert First.of(found).span == (0, 18)
+
+
+def test_what_was_made_another_value_has_a_bound() -> None:
+    """What is too little to be `other` counts as A: 30 rows, by noisy counts of what was dropped."""
+    column = pa.field("code", pa.string())
+    found = FoundColumn(column, "string", 4000.0, present=4000.0, texts={"A": 3600, "B": 300}, stddev=10.0)
+    first = First.of(found)
+    noisy = np.array([3650, 320, 30, 0][: first.attribute.size])
+    made = pruning.prune_domain(first, noisy, 10.0)
+    assert made.attribute.other == "A"
+    assert 30 + 1.9 * 10 < made.moved_at_most < 120
+    assert made.fate.moved_at_most == pytest.approx(made.moved_at_most / 4000, abs=1e-4)
+    assert Pruned.whole(first.attribute, noisy).fate.moved_at_most == 0

@@ -52,6 +52,8 @@ class AttributeFacts(Part):
     """made `other`, or the most frequent value if there is none,"""
     missing: float | None = None
     """and missing."""
+    moved_at_most: float | None = None
+    """The upper end of a 97.5 % interval of those that were moved or made another value than `other`."""
     public_list: ListFacts | None = None
 
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from factored_mwem.answers.evidence import Evidence
     from factored_mwem.answers.replicates import Replicates
 
-COUNT = 100
-"""Replicates by default: an interval's width is then known to 7 % (standard error)."""
+COUNT = 12
+"""Replicates by default: the spread that they show is then known to 20 % (standard error), and is one part
+of an interval's width.
+"""
 CountReport = Callable[[int, int], None]
 """A callback that gets how many replicates are made, and of how many."""
 
