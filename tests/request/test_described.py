@@ -97,6 +97,15 @@ def test_keys_that_name_the_same_rows_are_of_one_type(tmp_path: Path) -> None:
     assert written(tmp_path, ".csv", TABLES | {"shops": TABLES["shops"].cast(text)}) == []
 
 
+def test_a_moment_in_text_is_not_of_the_standards_own_form(tmp_path: Path) -> None:
+    """A space stands between day and time there."""
+    for suffix, form in ((".csv", "any"), (".parquet", None)):
+        schemas = {name: each.schema for name, each in TABLES.items()}
+        files = {name: f"{name}{suffix}" for name in TABLES}
+        fields = described(PACKAGE, schemas, files)["resources"][1]["schema"]["fields"]
+        assert (fields[2]["name"], fields[2].get("format")) == ("begun", form)
+
+
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     written(tmp_path, ".csv")
     package = read_package(tmp_path / "datapackage.json")
