@@ -212,7 +212,7 @@ Wide = tuple[str, str, int | None, int]
 def encoded(rows: Sequence[Wide], unit: Unit = UNIT) -> Any:
     ids, a, n, b = zip(*rows, strict=True)
     table = pa.table({"who": ids, "a": a, "n": pa.array(n, pa.int64()), "b": b})
-    people = People.of(open_source(table), "who", MOST, unit.row_weight, order=RowOrder("b"))
+    people = open_source(table).people("who", MOST, unit.row_weight, order=RowOrder("b"))
     return people.encoded(LARGER, IN_MEMORY)
 
 
