@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.console import lined, piece, replaced_text
-from factored_mwem.cli.inputs import TableName, domain_beside, read_paths
+from factored_mwem.cli.inputs import TableName, domain_beside, read_paths, source_of, title
 from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
 from factored_mwem.cli.settings import OWN, ReleaseSettings
 from factored_mwem.errors import InputError
@@ -40,21 +40,45 @@ class PackageDone:
     reused: bool
 
 
-def package_at(source: TableName, public_tables: str | None) -> Package | None:
-    """The package that a command names: by a descriptor, or by a database without a table of it; None where
-    it names a single table. Raises InputError.
+@dataclass(frozen=True, slots=True)
+class LinkFlags:
+    """What the command line says of how tables belong together."""
+
+    child: str | None = None
+    key: str | None = None
+    foreign_key: str | None = None
+    public: str | None = None
+
+
+def package_at(source: TableName, flags: LinkFlags) -> Package | None:
+    """The package that a command names: by two tables, by a descriptor, or by a database without a table of
+    it; None where it names a single table. Raises InputError.
     """
     from factored_mwem.request.catalogue import is_whole_database, read_catalogue
     from factored_mwem.request.data_package import is_descriptor, read_package
 
-    if isinstance(source, str) and is_whole_database(source):
-        return read_catalogue(
-            source, [name.strip() for name in (public_tables or "").split(",") if name.strip()]
-        )
-    if public_tables is not None:
+    if isinstance(source, str) and is_whole_database(source) and flags.child is None:
+        names = (name.strip() for name in (flags.public or "").split(","))
+        return read_catalogue(source, [name for name in names if name])
+    if flags.public is not None:
         how = 'a descriptor says "public": true beside a resource'
         raise InputError(f"--public-tables is for a whole database, such as duckdb:///shop.db; {how}")
+    if flags.child is not None:
+        return _two(source, flags.child, flags)
+    if flags.key is not None or flags.foreign_key is not None:
+        raise InputError(
+            "--key and --foreign-key say how a second table hangs on the first; name it by --with"
+        )
     return read_package(source) if isinstance(source, Path) and is_descriptor(source) else None
+
+
+def _two(source: TableName, child: str, flags: LinkFlags) -> Package:
+    from factored_mwem.request.package import two_tables
+
+    if flags.key is None:
+        raise InputError("--with needs --key, the first table's column that names its rows")
+    named = [(title(each), each) for each in (source, source_of([child]))]
+    return two_tables(named[0], named[1], flags.key, flags.foreign_key)
 
 
 def run_package(

@@ -24,15 +24,23 @@ def release(
     verbose: Verbose = False,
     quiet: Quiet = False,
     no_progress: NoProgress = False,
-    public_tables: Annotated[
+    child: Annotated[
         str | None,
-        option("Of a whole database: tables that are nobody's secret, by commas.", panel=Group.PRIVACY),
+        option("A second table, whose rows hang on those of the first: see `fmwem guide tables`.", "--with"),
+    ] = None,
+    key: Annotated[str | None, option("Of --with: the first table's column of keys.", "--key")] = None,
+    foreign_key: Annotated[
+        str | None,
+        option("Of --with: the second table's column that holds them.  [default: --key]", "--foreign-key"),
+    ] = None,
+    public_tables: Annotated[
+        str | None, option("Of a whole database: tables that are nobody's secret, by commas.")
     ] = None,
 ) -> None:
     """Turn a private table, or a package of tables, into synthetic ones under differential privacy."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
-    from factored_mwem.cli.packaging import package_at, package_summary, run_package
+    from factored_mwem.cli.packaging import LinkFlags, package_at, package_summary, run_package
     from factored_mwem.cli.summary import details, summary
     from factored_mwem.pipeline.progress import is_first_run
 
@@ -43,7 +51,7 @@ def release(
     done: Done | PackageDone | None = None
     show = console.wants_progress(no_progress) and not silent
     try:
-        package = package_at(source, public_tables)
+        package = package_at(source, LinkFlags(child, key, foreign_key, public_tables))
         with console.progress(show=show, verbose=verbose) as report:
             if package is not None:
                 done = run_package(package, source, settings, report)

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.pipeline.drawable import generator
 from factored_mwem.pipeline.linked_views import beside, count_of
 from factored_mwem.pipeline.people import MadeUpIds, PeopleBatches
 from factored_mwem.pipeline.record.statement import Statement
-from factored_mwem.pipeline.drawable import generator
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.tables.codes.codec import encode
