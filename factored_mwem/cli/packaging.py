@@ -66,9 +66,8 @@ def package_at(source: TableName, flags: LinkFlags) -> Package | None:
     if flags.child is not None:
         return _two(source, flags.child, flags)
     if flags.key is not None or flags.foreign_key is not None:
-        raise InputError(
-            "--key and --foreign-key say how a second table hangs on the first; name it by --with"
-        )
+        what = "--key and --foreign-key say how a second table hangs on the first"
+        raise InputError(f"{what}; name that by --with")
     return read_package(source) if isinstance(source, Path) and is_descriptor(source) else None
 
 

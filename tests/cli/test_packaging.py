@@ -133,3 +133,17 @@ def test_a_hostile_package_is_refused_in_one_line(package: Path, fmwem: Fmwem, n
     done = fmwem(*JOB)
     assert done.code == 2 and done.err.count("\n") == 1 and "Traceback" not in done.err
     assert "budget was spent" not in done.err and not (package / "out").exists()
+
+
+def test_two_tables_by_flags(package: Path, fmwem: Fmwem) -> None:
+    done = fmwem("release", "homes.csv", "--with", "persons.csv", "--key", "home", "--marginals", 2)
+    assert done.code == 0 and {*done.facts["tables"]} == {"homes", "persons"}
+    assert (package / "homes.synthetic" / "persons.parquet").exists()
+    for wrong, said in (
+        (("--with", "persons.csv"), "--with needs --key"),
+        (("--key", "home"), "name that by --with"),
+        (("--public-tables", "x"), "--public-tables is for a whole database"),
+        (("--with", "persons.csv", "--key", "house"), "house"),
+    ):
+        refused = fmwem("release", "homes.csv", "--marginals", 2, "-o", "other/", *wrong)
+        assert refused.code == 2 and said in refused.err and refused.err.count("\n") == 1
