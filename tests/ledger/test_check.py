@@ -594,10 +594,11 @@ FORGED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forged_promise_is_named_though_no_file_is_listed(books: Path, name: str) -> None:
+def test_a_forged_promise_is_named_though_no_file_is_listed(books: Path, templates: Path, name: str) -> None:
     """Its charges and its head are as they were."""
     words, change = FORGED[name]
-    manifest = from_python(books)
+    as_before(books.parent, templates / "from python", lambda: from_python(books))
+    manifest = books.with_name("made.manifest.json")
     edit(change)(manifest)
     problems = check_books(books, [manifest])["problems"]
     assert any(words in problem for problem in problems), problems

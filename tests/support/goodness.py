@@ -67,16 +67,12 @@ def permute_and_flip(scale: float, scores: np.ndarray) -> np.ndarray:
     until one falls on heads.
 
     Let every candidate arrive at a uniform time: i wins when its coin is heads and nobody before it had
-    heads. Integrate over its time.
+    heads. Integrate over its time, by nodes that are exact for a polynomial of this degree.
     """
     heads = np.exp((scores - scores.max()) / scale)
-    out = np.empty(len(heads))
-    for i in range(len(heads)):
-        others = np.poly1d([1.0])
-        for j in range(len(heads)):
-            others = others * np.poly1d([-heads[j], 1.0]) if j != i else others
-        out[i] = heads[i] * others.integ()(1.0)
-    return out
+    nodes, weights = np.polynomial.legendre.leggauss(len(heads) // 2 + 1)
+    tails = 1 - np.outer((nodes + 1) / 2, heads)
+    return heads * (weights / 2 @ (tails.prod(axis=1, keepdims=True) / tails))
 
 
 def fits(draws: np.ndarray, pmf: Pmf, scale: float) -> bool:

@@ -215,7 +215,7 @@ def test_blanks_behind_delimiters_belong_to_no_cell(tmp_path: Path, text: str, r
 @pytest.mark.parametrize("piece", ['"', ', "', ',""y', ',"x, ', ',"""x'])
 def test_one_line_of_quotes_costs_no_more_than_others(tmp_path: Path, piece: str) -> None:
     """What one person wrote must not hold up a run: a search that starts anew at each quote takes days."""
-    path = file_of(tmp_path, f"a, b\n1, {piece * 1_000_000}\n2, x\n")
+    path = file_of(tmp_path, f"a, b\n1, {piece * 300_000}\n2, x\n")
     assert cells(path, records="lines")["b"][-1] == "x"
 
 

@@ -94,7 +94,7 @@ def typed(values: list[Any], form: str, among: list[Any]) -> pa.Array:
     ("hypothesis", "columns"), CASES, ids=lambda case: str(getattr(case, "function", ""))
 )
 @pytest.mark.parametrize("form", ["text", "typed", "dictionary"])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_every_row_counts_by_itself(
     hypothesis: Hypothesis, columns: dict[str, tuple[Known, list[Any]]], form: str, data: st.DataObject

@@ -94,7 +94,7 @@ CLEAN = (b"a", b'"x"', b'"a,b"', b"", b'"q""r"', b'"t"u', b"\xc3\xa9", b"\xef\xb
 
 
 @settings(
-    max_examples=600, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=200, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
 @given(st.randoms(use_true_random=False))
 def test_any_file_is_read_by_the_definition(

@@ -119,7 +119,7 @@ def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-@pytest.mark.parametrize("groups", [7, 10_000])
+@pytest.mark.parametrize("groups", [50, 10_000])
 def test_text_of_parquet_comes_as_dictionaries_and_is_the_same_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, groups: int
 ) -> None:

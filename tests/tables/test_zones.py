@@ -45,8 +45,16 @@ def written(path: Path, texts: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("how", WRITTEN)
-@pytest.mark.parametrize("moments", [MANY, FEW], ids=["many", "few"])
-@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+@pytest.mark.parametrize(
+    ("name", "moments"),
+    [
+        ("t.csv", MANY),
+        ("t.csv", FEW),
+        pytest.param("t.jsonl", MANY, marks=pytest.mark.slow),
+        ("t.jsonl", FEW),
+    ],
+    ids=["many", "few", "many lines of JSON", "few lines of JSON"],
+)
 def test_what_is_learnt_comes_back_in_its_zone(
     tmp_path: Path, name: str, moments: list[datetime.datetime], how: str
 ) -> None:

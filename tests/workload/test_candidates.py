@@ -264,7 +264,7 @@ def test_neighbours_move_every_score_by_at_most_its_sensitivity(
     reached = np.zeros(len(views), dtype=bool)
     for total in (0.7, 33.3):
         forest, rest = forest_of(levels, rng, total), random_rows(levels, 12, rng)
-        people: list[Table] = [tuple(p) for p in rng.integers(len(cells), size=(25, contributions)).tolist()]
+        people: list[Table] = [tuple(p) for p in rng.integers(len(cells), size=(12, contributions)).tolist()]
         alone = scores(forest, views, rest)
         with_person = np.array(
             [scores(forest, views, [*rest, *(cells[i] for i in person)]) for person in people]

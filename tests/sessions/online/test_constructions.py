@@ -150,12 +150,14 @@ CASES: dict[str, Callable[[], Case[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("lie", [0.0, 0.999])
 @pytest.mark.parametrize("who", list(ADVERSARIES))
 @pytest.mark.parametrize("name", list(CASES))
-def test_no_adversary_gets_more_updates_than_the_bound(name: str, who: str, lie: float) -> None:
-    """L <= B(alpha); the potential is never below zero and falls at every step by what the proof says."""
+def test_no_adversary_gets_more_updates_than_the_bound(name: str, who: str) -> None:
+    """L <= B(alpha); the potential is never below zero and falls at every step by what the proof says. Every
+    other case is answered with values as far from the truth as they may be.
+    """
     case = CASES[name]()
+    lie = 0.999 * ((list(CASES).index(name) + list(ADVERSARIES).index(who)) % 2)
     made, updates, potentials = attack(case, ADVERSARIES[who](case.alpha), lie=lie)
     checked = check(case.make(), updates, case.truth, case.alpha)
     assert checked.sound and 0 < len(updates) <= made.bound(case.alpha), checked.broken

@@ -129,8 +129,8 @@ def is_kept(what: str, given: dict[str, Any], policy: dict[str, Any]) -> bool:
         _, fake = asked(table, what, policy=policy, **given)
         (calls[table],) = [call for call in fake.calls if call.method == "spread"]
     pairs = all_neighbours(policy.get("neighbours", "add-remove"))
-    most = max(loss(calls[a], calls[b], policy["epsilon"]) for a, b in pairs)
-    return most <= (policy["delta"] * 1.001 if policy.get("delta") else policy["epsilon"])
+    most = policy["delta"] * 1.001 if policy.get("delta") else policy["epsilon"]
+    return all(loss(calls[a], calls[b], policy["epsilon"]) <= most for a, b in pairs)
 
 
 def unsmoothed(self: Ordered, rank: int, beta: float, group: int = 1) -> float:
