@@ -31,9 +31,11 @@ MOST_CODES = 512
 """Of a column that is looked at."""
 MOST_CELLS = 2**24
 """Of the marginals of all pairs that are looked at, and of all that two columns are looked at for."""
+OF_TWO = SHARE / 2
+"""Of the whole budget, for the looks at what follows from two columns."""
 MOST_DOUBLES = 64
 """Columns that are looked at for whether they follow from two others."""
-TELLING = 0.5
+TELLING = 0.7
 """At least this share of what two columns say, if they have nothing to do with each other, a third one says
 that is looked at: one that says less follows from one of them, or by chance.
 """
@@ -51,7 +53,7 @@ column that follows from two; else the table would be made of noise, and is not 
 
 def maps_share(policy: Policy) -> Fraction:
     """Of the whole budget, what maps may cost."""
-    return 2 * SHARE + TABLES if wanted(policy) else Fraction(0)
+    return SHARE + OF_TWO + TABLES if wanted(policy) else Fraction(0)
 
 
 def maps_in(
@@ -72,13 +74,13 @@ def maps_in(
     def stake(asked: Dependency) -> float:
         return rows - counts[asked[1]].max()
 
-    def looked(listed: Sequence[Dependency]) -> list[_Kept]:
-        kept = sifted(session, budget * SHARE, _small(shape, listed), seal, rows, stake)
+    def looked(listed: Sequence[Dependency], share: Fraction) -> list[_Kept]:
+        kept = sifted(session, budget * share, _small(shape, listed), seal, rows, stake)
         finest = sorted(kept, key=lambda each: (-math.prod(shape[a] for a in each[0][0]), each[0]))
         return compatible(finest, lambda asked: (asked[1], *asked[0]))
 
-    single = looked(_pairs(domain, counts, [m.stddev for m in measured]))
-    double = looked(_doubles(domain, counts, [asked for asked, *_ in single], rows))
+    single = looked(_pairs(domain, counts, [m.stddev for m in measured]), SHARE)
+    double = looked(_doubles(domain, counts, [asked for asked, *_ in single], rows), OF_TWO)
     cost = budget * TABLES / max(len(single) + len(double), 1)
     found = [_relation(domain.modelled, each, session, cost) for each in single]
     of_two = (_relation_of_two(domain.modelled, each, session, (cost, rows)) for each in double)

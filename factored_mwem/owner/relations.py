@@ -63,7 +63,8 @@ def relations(
             if not rows and _fits(wider, [*rules, each.rule]):
                 kept_attributes = wider
                 rules.append(each.rule)
-    for rule in tables_in(table, kept_attributes, profiles, rules):
+    counted = {a.name: profiles[a.name].counts for a in attributes}
+    for rule in tables_in(table, kept_attributes, counted, rules):
         if _fits(kept_attributes, [*rules, rule]):
             rules.append(rule)
     return kept_attributes, rules

@@ -17,7 +17,6 @@ from factored_mwem.domain.rules import Derivation, Deriving, Lookup, Rule
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import labels_of
 from factored_mwem.tables.codes.parsing import plain, read_units
-from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.inputs.table import Table
 
 LEAST, MOST = 3, 512
@@ -62,22 +61,17 @@ class _Guess:
 
 
 def tables_in(
-    table: Table,
-    attributes: Sequence[Attribute],
-    profiles: Mapping[str, ColumnProfile],
-    rules: Sequence[Rule],
+    table: Table, attributes: Sequence[Attribute], counts: Mapping[str, np.ndarray], rules: Sequence[Rule]
 ) -> Iterator[Rule]:
     """Of columns that no rule names yet: first what follows from one, then what follows from two and from
-    neither. Two passes over the rows.
+    neither. Two passes over the rows. `counts`: by column int64[value], its distinct values.
     """
     taken = {rule.columns[0] for rule in rules if isinstance(rule, Deriving)}
     used = {name for rule in rules for name in rule.columns}
-    rows = max((int(profile.counts.sum()) for profile in profiles.values()), default=0)
+    rows = max((int(of.sum()) for of in counts.values()), default=0)
     sources = [a for a in attributes if a.name not in taken and a.categorical and 2 <= a.size <= MOST]
     targets = [
-        a
-        for a in attributes
-        if a.name not in used and LEAST <= len(profiles[a.name].counts) <= MOST and _written(a)
+        a for a in attributes if a.name not in used and LEAST <= len(counts[a.name]) <= MOST and _written(a)
     ]
     found: set[str] = set()
     for order in (1, 2):

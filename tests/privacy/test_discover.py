@@ -656,7 +656,8 @@ def test_noise_alone_makes_no_range(sigmas: float, believed: bool) -> None:
 def test_noise_alone_makes_no_codes(sigmas: float, believed: bool) -> None:
     """A column of numbers must not become text because noise on a vote that nobody gave was unlucky."""
     at = KINDS.index("code")
-    fake = FakeNoise(offset=offset_at(lambda v: (np.arange(len(v)) == at) & (len(v) == len(KINDS) + ZEROS), sigmas))
+    size = len(KINDS) + ZEROS
+    fake = FakeNoise(offset=offset_at(lambda v: (np.arange(len(v)) == at) & (len(v) == size), sigmas))
     (found,) = found_in(as_text(pa.table({"c": [1, 2, 3] * 5000})), fake, Policy.of(epsilon=5.0))
     assert (found.type == "string") is believed
 
