@@ -89,7 +89,10 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     (an empty id).
     """
     frame = pd.read_csv(BUNDLED / "adult.csv", nrows=ROWS, dtype=str, keep_default_na=False)
-    frame = frame.assign(schooling=frame["education-num"], decade=frame["age"].str[:1])[list(columns)]
+    frame = frame.assign(schooling=frame["education-num"], decade=frame["age"].str[:1])
+    frame["paid"] = [age if row % 10 else "30.5" for row, age in enumerate(frame["age"])]
+    frame["code"] = [str(row * 7919 % 99_991) for row in range(len(frame))]
+    frame = frame[list(columns)]
     if by_id:
         people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
         frame[ID] = [str(person) if person >= 0 else "" for person in people]
@@ -241,6 +244,20 @@ def related(relation: str, k: int, source: str) -> Configuration:
     return configuration("tree", Person(relation, k), source, learnt=True, columns=FUNCTIONS, **more)
 
 
+def looked(relation: str, k: int, source: str) -> list[Configuration]:
+    """Learnt, of a column of whole numbers but for some, and of one of codes among a hundred thousand, which
+    is looked at again; at an epsilon at which votes cannot tell those, and at one at which few rows can tell.
+    """
+    settings = (("paid", 8.0, "decimals among whole numbers"), ("code", 1000.0, "single values, twice"))
+    return [
+        configuration(
+            "tree", Person(relation, k), source,
+            learnt=True, columns=(column, "race", "sex"), epsilon=epsilon, words=[words],
+        )
+        for column, epsilon, words in settings
+    ]  # fmt: skip
+
+
 def matrix() -> list[Configuration]:
     """All of them; inputs and kinds of question take turns, the rest is crossed."""
     sources, kinds, every = itertools.cycle((*TEXT, *TYPED)), itertools.cycle(WORKLOADS), []
@@ -264,4 +281,5 @@ def matrix() -> list[Configuration]:
         every.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
     every += [related("add-remove", 1, "csv"), related("replace", 3, "csv")]
+    every += [*looked("add-remove", 1, "csv"), *looked("replace", 3, "csv")]
     return [*every, *peopled(), *crowded()]
