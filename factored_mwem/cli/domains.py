@@ -51,7 +51,8 @@ def domain_learn(
     learnt, facts = job.learn(source_of(table), chosen)
     fates = {name: (console.kind_in_words(learnt.domain[name]), *fate) for name, fate in learnt.fates.items()}
     first = f"learnt for epsilon {learnt.spent_epsilon:.6g}: {console.piece(facts['domain'])}"
-    console.closing(facts, [first, *console.fates_text(fates)], as_json=json_only)
+    look = console.lined("look at", map(console.piece, learnt.warnings))
+    console.closing(facts, [first, *console.fates_text(fates), *look], as_json=json_only)
 
 
 @domain_app.command("schema")

@@ -36,7 +36,7 @@ ABSENT = (0.01, 0.05, 0.15, 0.4)
 """The share of what bins draw that is expected to lie at values that nobody has: one of these is chosen, or
 drawing evenly, by what that costs.
 """
-HARM = 2.0
+HARM = 3.0
 """What a row with a value that nobody has costs, beside the distance of what is drawn from what is there."""
 FEWER = 0.95
 """Where what was seen does not tell nothing from little, so large a part of the values counts as absent."""
@@ -61,6 +61,10 @@ class Singles:
 
     units: np.ndarray
     counts: np.ndarray
+
+    @classmethod
+    def none(cls) -> Singles:
+        return cls(*np.zeros((2, 0), dtype=np.int64))
 
     def within(self, low: int, high: int) -> Singles:
         return self.of((self.units >= low) & (self.units < high))
@@ -127,10 +131,15 @@ class SingleCells:
         )
 
     def signal(
-        self, counts: np.ndarray, stddev: float, special: np.ndarray, classes: np.ndarray | None = None
+        self,
+        counts: np.ndarray,
+        stddev: float,
+        special: np.ndarray,
+        classes: np.ndarray | None,
+        least: float,
     ) -> Signal | None:
-        """What the counts say of how many values there are; None where not that they are few. `counts:
-        float64[single]`, or of the `classes: int64[single]` that values are in.
+        """What the counts say of how many values there are; None where not, by so many deviations at `least`,
+        that they are few. `counts: float64[single]`, or of the `classes: int64[single]` that values are in.
         """
         level = np.where(np.isin(self.units, special), 0.0, self.level)
         level = level if classes is None else np.bincount(classes, level, minlength=len(counts))
@@ -140,7 +149,7 @@ class SingleCells:
             return None
         level = level * (total / level.sum())
         excess = float(((counts - level) ** 2).sum()) - len(counts) * stddev**2
-        if excess < LUMPY * (2 * len(counts)) ** 0.5 * stddev**2:
+        if excess < least * (2 * len(counts)) ** 0.5 * stddev**2:
             return None
         return Signal(total, (excess + float((level**2).sum())) / total)
 
@@ -171,23 +180,36 @@ class SingleCells:
         return replace(self, level=np.where(inside, mean[place] * times, 0.0))
 
     def seen(
-        self, counts: np.ndarray, stddev: float, special: np.ndarray, bins: np.ndarray | None = None
+        self,
+        counts: np.ndarray,
+        stddev: np.ndarray | float,
+        special: np.ndarray,
+        bins: np.ndarray | None = None,
+        few: bool = False,
     ) -> Singles | None:
         """The values that are there and are not `special`; None where all may be, about evenly. `counts:
         float64[single]`, with noise of `stddev`, each about the same part of what it counts. Of `bins: [bin +
-        1]`, which hold something, each has one value at least.
+        1]`, which hold something, each has one value at least. `few`: known to be few, those that are special
+        among them.
         """
         looked = np.flatnonzero((self.level > 0) & ~np.isin(self.units, special))
-        counts, units = counts[looked], self.units[looked]
-        if not len(looked) or counts.sum() <= 0:
+        counts, units, noise = (
+            counts[looked],
+            self.units[looked],
+            np.broadcast_to(stddev, counts.shape)[looked],
+        )
+        total = float(counts.sum())
+        if few:  # what is left may be less than the noise of its sum
+            total = max(total, float((noise**2).sum() ** 0.5))
+        if not len(looked) or total <= 0:
             return None
-        level = self.level[looked] * (counts.sum() / self.level[looked].sum())
+        level = self.level[looked] * (total / self.level[looked].sum())
         drawn = level if (self.times != 1).any() else None
-        spread = ((counts - level) ** 2).sum() / stddev**2 - len(counts)
-        if spread >= LUMPY * (2 * len(counts)) ** 0.5:
-            posterior, tried = _posterior(counts, level, stddev)
+        spread = (((counts - level) / noise) ** 2).sum() - len(counts)
+        if few or spread >= LUMPY * (2 * len(counts)) ** 0.5:
+            posterior, tried = _posterior(counts, level, noise)
             single = _chosen(posterior, tried, level)
-            if single is not None and counts[single > 0].sum() >= EXPLAINED * counts.sum():
+            if single is not None and (few or counts[single > 0].sum() >= EXPLAINED * total):
                 drawn = (
                     single if bins is None else _filled(single, units, (posterior * tried).sum(axis=1), bins)
                 )
@@ -261,9 +283,10 @@ def _posterior(
     most = max(float((counts / level).max()), 2.0)
     times = np.concatenate([[0.0], np.geomspace(LEAST, min(most, 1e6), LEVELS)])
     noise = np.broadcast_to(stddev, counts.shape)[:, None]
+    tried = np.maximum(level[:, None] * times, np.where(times > 0, noise, 0.0))
 
     def likelihood(some: np.ndarray | slice) -> np.ndarray:
-        squares = ((counts[some, None] - level[some, None] * times) / noise[some]) ** 2
+        squares = ((counts[some, None] - tried[some]) / noise[some]) ** 2
         likely: np.ndarray = np.exp((squares.min(axis=1, keepdims=True) - squares) / 2)
         return likely
 
@@ -273,7 +296,7 @@ def _posterior(
         prior = (sample / (sample @ prior)[:, None]).mean(axis=0) * prior
     weights = likelihood(slice(None)) * prior
     weights /= weights.sum(axis=1, keepdims=True)
-    return weights, level[:, None] * times
+    return weights, tried
 
 
 def around(edges: np.ndarray, units: np.ndarray) -> np.ndarray:

@@ -147,7 +147,7 @@ def _singles(first: First, edges: np.ndarray, counts: np.ndarray) -> Singles | N
         return None
     special = first.values.astype(np.int64)
     cells = found.cells.within(edges, counts, special)
-    singles = cells.seen(found.single_counts, found.single_stddev, special, edges)
+    singles = cells.seen(found.single_counts, found.single_stddev, special, edges, few=found.few)
     return singles if singles is not None and len(singles.units) else None
 
 

@@ -19,6 +19,7 @@ from factored_mwem.mechanisms.learn import learn as learn_within
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.prune import Fate
+from factored_mwem.pipeline.record.describe import rounded_in_words
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending
 from factored_mwem.request.policy import BookedChoices, Policy
@@ -30,7 +31,7 @@ log = logging.getLogger("factored_mwem")
 @dataclass(frozen=True, slots=True, eq=False)
 class LearntDomain:
     """A learnt domain, what became of each column's values, the columns left out, the public lists whose
-    values were looked for, and what it cost.
+    values were looked for, what it cost, and what a person should look at.
     """
 
     domain: Domain
@@ -38,6 +39,7 @@ class LearntDomain:
     dropped: tuple[str, ...]
     lists: dict[str, ListedValues]
     statement: Statement = field(repr=False)
+    warnings: tuple[str, ...] = ()
 
     @property
     def spent_epsilon(self) -> float:
@@ -127,4 +129,5 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
         stated.guarantee.spent_epsilon,
         stated.guarantee.delta,
     )
-    return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, learnt.lists, stated)
+    warnings = tuple(rounded_in_words(learnt))
+    return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, learnt.lists, stated, warnings)

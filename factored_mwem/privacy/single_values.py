@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from factored_mwem.accounting.accountant import SINGLE, Charge, Mechanism, price, scale_for
-from factored_mwem.domain.grids import level
-from factored_mwem.domain.singles import ABSENT, CLASSES, MOST, Signal, SingleCells
+from factored_mwem.domain.grids import LIKELY, MOST_BINS, coarse_grid, level
+from factored_mwem.domain.singles import ABSENT, CLASSES, MOST, Signal, SingleCells, Singles
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -26,14 +27,32 @@ VALUES = 500
 """Single values that are worth a look where no popular one was found: of more, noise hides each."""
 OWN = 6.0
 """Deviations of noise from which a value has a code of its own."""
-AGAIN = Fraction(1, 10)
+MOST_OF_ENDS = 0.25
+"""How wide, in spans of the cells, what is looked at beyond one of their ends may be."""
+LEAST_ROWS = 1 / 16
+"""The share of the rows, at least, by which a column's claim counts."""
+ANCHORS = 16
+"""Parts of equal mass of a column of few values, in each of which one value at least is left to bins: what
+else lies there, and noise hides, is drawn as it.
+"""
+OF_FEW = 0.33
+"""The share of what was counted that the values must have that are there, where they are all there is."""
+FEW = 32
+"""Where values are so few, all have codes of their own."""
+AGAIN = Fraction(3, 20)
 """Of the whole budget, what the second look may cost at most."""
 WEIGHTY = 0.2
 """It is for columns of which so large a part of the rows holds values that were not found."""
+MAYBE = 2.5
+"""Deviations of noise from which a column may hold few values: enough to look again, not to be believed."""
 RARER = 2.0
 """How many times the mean count should lie above what noise alone reaches: most values are rarer."""
 ENOUGH = 4
-"""The second look is worth its cost where the most that it may cost is such a part of what it needs."""
+"""The second look is worth its cost for a column where what it may cost is such a part of what it needs."""
+SPARE = Fraction(2)
+"""How many times as much as it needs it gets, if there is as much to spare: the need is estimated."""
+CLAIMS = 1000
+"""In so many parts columns share a row's weight in the second look."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +62,15 @@ class Looked:
     found: FoundColumn
     cells: SingleCells
     classes: np.ndarray | None = None
+
+    @property
+    def claim(self) -> int:
+        """What the column claims of a row's squared weight in the first look: more where more cells hide few
+        values, and where few rows hold any that was not found, so that others lose little.
+        """
+        cells = len(self.cells.units) if self.classes is None else CLASSES
+        rows = 0.0 if self.found.noisy is None else float(self.found.noisy.sum())
+        return round(CLAIM * cells**0.25 / min(max(rows / self.found.rows, LEAST_ROWS), 1.0))
 
     @property
     def special(self) -> np.ndarray:
@@ -58,9 +86,15 @@ class Looked:
             return counts
         return np.bincount(self.classes, counts, minlength=CLASSES).astype(np.int64)  # far below 2^53
 
+    def after(self, told: FoundColumn | None) -> Looked:
+        """The same without the values that the first look found."""
+        if told is None:
+            return self
+        return replace(self, found=replace(self.found, values=told.values, rare=told.rare))
+
     def signal(self, noisy: np.ndarray, stddev: float) -> Signal | None:
-        """What noisy counts say of how many values there are."""
-        return self.cells.signal(noisy, stddev, self.special, self.classes)
+        """What noisy counts say of how many values there are, if they may be few."""
+        return self.cells.signal(noisy, stddev, self.special, self.classes, MAYBE)
 
     def needed(self, found: Signal) -> float:
         """Of how many deviations of noise the mean count should be to be told from none."""
@@ -79,16 +113,17 @@ def single_values(
     looked = [one for each in found if (one := looked_at(each, scale / WEIGHT)) is not None]
     if not looked:
         return list(found)
-    parts, stddev = counts_together(session, table, looked, cost)
+    parts, stddev = counts_together(session, table, looked, cost, [one.claim for one in looked])
     told = {
         one.found.column.name: with_singles(one.found, one.cells, parts[one.found.column.name], stddev)
         for one in looked
         if one.classes is None
     }
-    left = unclear(looked, parts, stddev)
-    again, needed = worthwhile(session, left, most)
+    again, costs = worthwhile(unclear(session, looked, parts, stddev), most)
     if again:
-        more, fine = counts_together(session, table, again, needed, equal=True)
+        again = [one.after(told.get(one.found.column.name)) for one in again]
+        claims = [max(int(CLAIMS * each / sum(costs)), 1) for each in costs]
+        more, fine = counts_together(session, table, again, sum(costs, Fraction(0)), claims)
         for one in again:
             name = one.found.column.name
             both = more[name], fine
@@ -99,26 +134,28 @@ def single_values(
 
 
 def counts_together(
-    session: Session, table: Source, looked: Sequence[Looked], cost: Fraction, *, equal: bool = False
+    session: Session, table: Source, looked: Sequence[Looked], cost: Fraction, claims: Sequence[int]
 ) -> tuple[dict[str, np.ndarray], float]:
-    """(Noisy counts in rows: float64[single or class] by column; the deviation of their noise). `equal`:
-    whether columns have equal claims.
+    """(Noisy counts in rows: float64[single or class] by column; the deviation of their noise). `claims`: in
+    which proportion the columns share a row's squared weight.
 
-    Which columns are looked at, which of their values were found before, and the cells, one for each value or
-    class of values, are noisy answers and public facts. Given those, a row lies in one cell at most of each
-    column, and gives it a part of its weight W, a function of that row alone whose squares add up to W^2 at
-    most over all columns (`rest.shared`). The cells of all columns are one vector: a person's k rows move it
-    by L2 <= k W, and where others take their place by squared L2 <= 2 (k W)^2, as `popular_together` shows;
-    cells that are left out, and such that are added up to classes, move no further. All cells are public and
-    get noise, so no threshold is needed, nor delta. The second look is the same over other cells, which the
-    first one's noisy answers fix; it is charged like the first, and both costs add up.
+    Which columns are looked at, what they claim, which of their values were found before, and the cells, one
+    for each value or class of values, are noisy answers and public facts. Given those, a row lies in one cell
+    at most of each column, and gives it a part of its weight W, a function of that row alone whose squares
+    add up to W^2 at most over all columns, whatever they claim (`rest.shared`). The cells of all columns are
+    one vector: a person's k rows move it by L2 <= k W, and where others take their place by squared L2 <= 2
+    (k W)^2, as `popular_together` shows; cells that are left out, and such that are added up to classes, move
+    no further. All cells are public and get noise, so no threshold is needed, nor delta. The second look is
+    the same over other cells, without the values that the first one found; the first one's noisy answers fix
+    both. It is charged like the first, and both costs add up.
     """
     sensitivity = session.unit.l2_squared_of_marginal * WEIGHT**2
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     names = [one.found.column.name for one in looked]
-    known = {name: one.found.known for name, one in zip(names, looked, strict=True)}
-    if equal:
-        known = {name: replace(own, claim=CLAIM) for name, own in known.items()}
+    known = {
+        name: replace(one.found.known, claim=claim)
+        for name, one, claim in zip(names, looked, claims, strict=True)
+    }
     rests = Sealed(table.weighed(known))
     charge = Charge("discover", Mechanism.GAUSSIAN, (*names, SINGLE), scale, sensitivity)
     profiles: dict[str, ColumnProfile] = session._unseal(rests, charge)
@@ -136,48 +173,72 @@ def looked_at(found: FoundColumn, stddev: float) -> Looked | None:
         return None
     if not found.values and found.numbers < VALUES * stddev:
         return None
-    cells = SingleCells.of(found.edges, found.noisy, found.cell_stddev, found.step)
+    cells = SingleCells.of(*with_ends(found, found.edges, found.noisy), found.cell_stddev, found.step)
     if cells is None:
         return None
     return Looked(found, cells, cells.units // found.step % CLASSES if len(cells.units) > MOST else None)
 
 
-def unclear(
-    looked: Sequence[Looked], parts: Mapping[str, np.ndarray], stddev: float
-) -> list[tuple[Looked, float]]:
-    """The columns that hold few values, of which noise hides which, without classes; and what the deviation
-    of noise must be where only one of them is looked at. Those first of which no value was counted alone.
+class Wanted(NamedTuple):
+    """A column for the second look, what that costs where it is looked at alone, and how many rows would hold
+    values that nobody has without it, about.
     """
-    left = []
+
+    looked: Looked
+    cost: Fraction
+    rows: float
+
+
+def with_ends(found: FoundColumn, edges: np.ndarray, noisy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The cells and their noisy counts, with one cell more at each end, to the next edge but one of the
+    coarse grid: little of what lies there was seen. Not where it is wide.
+    """
+    grid, likely = coarse_grid(found.unit), int(LIKELY * found.cell_stddev) + 1
+    most = (int(edges[-1]) - int(edges[0])) * MOST_OF_ENDS
+    low = int(grid[max(int(np.searchsorted(grid, edges[0])) - 2, 0)])
+    high = int(grid[min(int(np.searchsorted(grid, edges[-1], side="right")) + 1, len(grid) - 1)])
+    first, last = (int(0 < width <= most) for width in (edges[0] - low, high - edges[-1]))
+    edges = np.concatenate([[low] * first, edges, [high] * last])
+    return edges.astype(np.int64), np.pad(noisy, (first, last), constant_values=likely)
+
+
+def unclear(
+    session: Session, looked: Sequence[Looked], parts: Mapping[str, np.ndarray], stddev: float
+) -> list[Wanted]:
+    """The columns that may hold few values, of which noise hides which, without classes. Not those of which
+    each value that there may be has a bin of its own.
+    """
+    sensitivity, left = session.unit.l2_squared_of_marginal * WEIGHT**2, []
     for one in looked:
         noisy, found = parts[one.found.column.name], one.found
-        signal = one.signal(noisy, stddev)
+        signal, candidates = one.signal(noisy, stddev), len(one.cells.units)
         rows = 0.0 if found.noisy is None else float(found.noisy.sum())
-        if signal is None or signal.values > VALUES or rows < WEIGHTY * found.rows:
+        if signal is None or signal.values > VALUES or rows < WEIGHTY * found.rows or candidates <= MOST_BINS:
             continue
         if one.classes is None and signal.each >= one.needed(signal) * stddev:
             continue
-        cells = one.cells if one.classes is None else one.cells.only(noisy[one.classes] > 0)
-        alone = Looked(found, cells)
-        whole = signal.each * max(rows / signal.total, 1.0)
-        left.append((alone, whole / alone.needed(signal), one.classes is None))
-    left.sort(key=lambda each: (each[2], -each[1]))
-    return [(one, stddev) for one, stddev, _ in left]
+        alone = Looked(found, one.cells if one.classes is None else one.cells.only(noisy[one.classes] > 0))
+        each = signal.each * max(rows / signal.total, 1.0)
+        scale = each / alone.needed(signal) * WEIGHT
+        cost = price(Mechanism.GAUSSIAN, scale=scale, sensitivity=sensitivity)
+        left.append(Wanted(alone, cost, rows * max(1 - signal.values / candidates, 0.0)))
+    return left
 
 
-def worthwhile(
-    session: Session, left: Sequence[tuple[Looked, float]], most: Fraction
-) -> tuple[list[Looked], Fraction]:
-    """As many of them, from the first, as `most` is enough for, and what they cost; the first one alone where
-    it needs little more. m columns share a row's weight: each gets an m-th part, squared, at least.
+def worthwhile(left: Sequence[Wanted], most: Fraction) -> tuple[list[Looked], list[Fraction]]:
+    """As many of them as `most` is enough for, those first that spare most rows for their cost, and what each
+    costs; the last one may get less than it needs. Columns that share a row's weight in proportion to what
+    they cost have together what each has alone.
     """
-    sensitivity, chosen = session.unit.l2_squared_of_marginal * WEIGHT**2, (0, Fraction(0))
-    for count in range(1, len(left) + 1):
-        stddev = min(stddev for _, stddev in left[:count]) / count**0.5
-        cost = price(Mechanism.GAUSSIAN, scale=stddev * WEIGHT, sensitivity=sensitivity)
-        if cost <= (most if count > 1 else ENOUGH * most):
-            chosen = count, min(cost, most)
-    return [one for one, _ in left[: chosen[0]]], chosen[1]
+    chosen: list[Looked] = []
+    costs: list[Fraction] = []
+    for one in sorted(left, key=lambda one: one.rows / float(one.cost), reverse=True):
+        spare = most - sum(costs)
+        if one.cost <= ENOUGH * spare:
+            chosen.append(one.looked)
+            costs.append(min(one.cost, spare))
+    more = min(SPARE, most / sum(costs)) if costs else Fraction(1)
+    return chosen, [cost * more for cost in costs]
 
 
 def combined(
@@ -194,14 +255,42 @@ def combined(
 
 
 def with_singles(found: FoundColumn, cells: SingleCells, noisy: np.ndarray, stddev: float) -> FoundColumn:
-    """`noisy: float64[single]`, in rows, with noise of `stddev`."""
-    own = np.flatnonzero(noisy >= OWN * stddev)
-    more = {float(cells.units[i]): int(noisy[i]) for i in own.tolist() if cells.units[i] not in found.values}
+    """`noisy: float64[single]`, in rows, with noise of `stddev`. Where the values that are there explain
+    enough of what was counted, they are few, and what is left is judged without those that have codes of
+    their own: false ones would not show beside those.
+    """
     special = np.array(list(found.values), dtype=np.int64)
-    cells = cells.by_digits(noisy, stddev, special)
-    singles = cells.seen(noisy, stddev, special)
+    cells, total = cells.by_digits(noisy, stddev, special), noisy[~np.isin(cells.units, special)].sum()
+    own = np.flatnonzero((noisy >= OWN * stddev) & ~np.isin(cells.units, special))
+    singles, few = cells.seen(noisy, stddev, special), False
     if singles is not None:
-        singles = singles.of(~np.isin(singles.units, np.array(list(more), dtype=np.int64)))
-    rare = found.rare | frozenset(more)
-    known = replace(found, cells=cells, single_counts=noisy, single_stddev=stddev, singles=singles)
-    return replace(known, values=found.values | more, rare=rare)
+        left = cells.seen(noisy, stddev, np.append(special, cells.units[own]), few=True)
+        there = cells.units[own] if left is None else np.append(cells.units[own], left.units)
+        few = bool(noisy[np.isin(cells.units, there)].sum() >= OF_FEW * total)
+        if few and len(own) + len(special) > FEW and len(cells.units) > MOST_BINS:
+            parts = parts_of(found)
+            own = without_anchors(own[np.argsort(noisy[own])], cells.units, parts, left)
+            left = cells.seen(noisy, stddev, np.append(special, cells.units[own]), parts, few=True)
+        singles = left or Singles.none() if few else singles.of(~np.isin(singles.units, cells.units[own]))
+    more = {float(cells.units[i]): int(noisy[i]) for i in own.tolist()}
+    known = replace(found, cells=cells, single_counts=noisy, single_stddev=stddev, singles=singles, few=few)
+    return replace(known, values=found.values | more, rare=found.rare | frozenset(more))
+
+
+def parts_of(found: FoundColumn) -> np.ndarray:
+    """Where a column is cut into ANCHORS parts of about equal mass."""
+    assert found.edges is not None and found.noisy is not None, "single values lie in cells"
+    mass = np.cumsum(np.maximum(found.noisy, 0))
+    return np.unique(found.edges[1 + np.searchsorted(mass, mass[-1] * np.arange(1, ANCHORS) / ANCHORS)])
+
+
+def without_anchors(
+    own: np.ndarray, units: np.ndarray, parts: np.ndarray, left: Singles | None
+) -> np.ndarray:
+    """`own: int64[own]`, places of values, those of few rows first, but for the first one in each part that
+    nothing `left` lies in.
+    """
+    held = np.searchsorted(parts, left.units, side="right") if left is not None else np.zeros(0, dtype=int)
+    place = np.searchsorted(parts, units[own], side="right")
+    _, first = np.unique(place, return_index=True)
+    return np.delete(own, first[~np.isin(place[first], held)])

@@ -95,6 +95,8 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     frame = frame.assign(
         score=frame["education-num"] + ".0", months=months, area=months * frame["education-num"].astype(int)
     )
+    frame["paid"] = [age if row % 10 else "30.5" for row, age in enumerate(frame["age"])]
+    frame["code"] = [str(row * 7919 % 99_991) for row in range(len(frame))]
     frame = frame.astype(str)[list(columns)]
     if by_id:
         people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
@@ -275,6 +277,20 @@ def of_two(relation: str, k: int, source: str) -> Configuration:
     return related(relation, k, source, OF_TWO, "functions of two")
 
 
+def looked(relation: str, k: int, source: str) -> list[Configuration]:
+    """Learnt, of a column of whole numbers but for some, and of one of codes among a hundred thousand, which
+    is looked at again; at an epsilon at which votes cannot tell those, and at one at which few rows can tell.
+    """
+    settings = (("paid", 8.0, "decimals among whole numbers"), ("code", 1000.0, "single values, twice"))
+    return [
+        configuration(
+            "tree", Person(relation, k), source,
+            learnt=True, columns=(column, "race", "sex"), epsilon=epsilon, words=[words],
+        )
+        for column, epsilon, words in settings
+    ]  # fmt: skip
+
+
 def matrix() -> list[Configuration]:
     """All of them; inputs and kinds of question take turns, the rest is crossed."""
     sources, kinds, every = itertools.cycle((*TEXT, *TYPED)), itertools.cycle(WORKLOADS), []
@@ -299,4 +315,5 @@ def matrix() -> list[Configuration]:
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
     looks, ways = (related, calculated, of_two), (("add-remove", 1), ("replace", 3))
     every += [look(*way, "csv") for look in looks for way in ways]
+    every += [each for way in ways for each in looked(*way, "csv")]
     return [*every, *peopled(), *crowded(), spelt()]

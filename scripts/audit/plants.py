@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, calculated, crowded, of_people, of_two, related, spelt
+from audit.matrix import Configuration, calculated, crowded, looked, of_people, of_two, related, spelt
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
@@ -26,10 +26,12 @@ from factored_mwem.mechanisms import plan, tree
 from factored_mwem.privacy import discover, functions, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.other.edges import AllEdges, Edges
+from factored_mwem.privacy.single_values import Looked
 from factored_mwem.tables.backends import local, opening
 from factored_mwem.tables.backends import people as people_backend
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.codes import broken, rest
+from factored_mwem.tables.codes.kinds import NUMBERS
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 from factored_mwem.tables.inputs import contributions, people
@@ -222,6 +224,27 @@ def whole_weights(_: Any) -> Any:
     return lambda claim, most: np.array([0] + [WEIGHT] * most, dtype=np.int64)
 
 
+def counted_twice(honest: Any) -> Any:
+    """A number that needs decimals has its own key, beside that of all such."""
+
+    def keys(found: Any, column: ColumnProfile, least: int) -> Any:
+        counts, finer = honest(found, column, least)
+        more = column.popular(NUMBERS, "number", 1.0, least) if finer else {}
+        return {**{"v" + repr(value): n for value, n in more.items()}, **counts}, finer
+
+    return keys
+
+
+def in_two_cells(honest: Any) -> Any:
+    """In the second look at single values a row counts in its cell and in the next."""
+
+    def counted(self: Looked, column: ColumnProfile) -> np.ndarray:
+        counts: np.ndarray = honest(self, column)
+        return counts if self.classes is not None else counts + np.roll(counts, 1)
+
+    return counted
+
+
 def own_popular(honest: Any) -> Any:
     """Cells leave out what is popular in the table, not in the noisy answers."""
 
@@ -365,6 +388,7 @@ BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
 PEOPLE = Configuration("", "arrow", by_id=True, columns=TWO, choices={"people": True, "contributions": 3})
 ORDERED = of_people("add-remove", "arrow", order=True)
 SWEPT = Configuration("", "arrow", "label", choices={"rounds": None, "epsilon": 8.0})
+DECIMALS, TWICE = looked("add-remove", 1, "csv")
 CROWDED = replace(crowded()[0], choices={"delta": 0.0})
 
 PLANTS = (
@@ -468,6 +492,9 @@ PLANTS = (
           verify=Verify(calculated("add-remove", 1, "csv"))),
     Plant("all rows of two codes that leave a third open", functions, "undetermined", of_open_combinations,
           verify=Verify(of_two("add-remove", 1, "csv"))),
+    Plant("a number with decimals has two keys", discover, "first_keys", counted_twice,
+          verify=Verify(DECIMALS, 60)),
+    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE)),
     Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),
 )  # fmt: skip
 """The first are for the audit; those with a `verify` for that."""

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.documents.guide import TOPICS, page
 from factored_mwem.errors import InputError, ResourceError, Stopped
+from factored_mwem.pipeline import learn_domain
 
 
 def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> None:
@@ -621,6 +623,23 @@ def test_a_domain_is_learnt_once_in_the_books_and_used_for_nothing(here: Path, f
     assert len(shown["releases"]) == 2
     taken = fmwem("domain learn t.csv --epsilon 20")
     assert taken.code == 2 and "t.domain.json exists; use --overwrite" in taken.err
+
+
+def test_a_learnt_domain_says_which_columns_may_have_lost_decimals(
+    here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a release under it would have said. Seen to fail where the command listed the fates alone."""
+    honest = learn_domain.learn_within
+
+    def doubtful(*request: Any) -> Any:
+        return replace(honest(*request), rounded={"age": (400.0, 100.0), "sex": (100.0, 100.0)})
+
+    monkeypatch.setattr(learn_domain, "learn_within", doubtful)
+    learnt = fmwem("domain learn t.csv --epsilon 20 -o learnt.json")
+    assert learnt.code == 0, learnt.err
+    told = " ".join(learnt.err.split())
+    assert "look at 'age' was learnt as whole numbers, but about 400 of its values may" in told
+    assert "'sex' was learnt" not in told
 
 
 def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:

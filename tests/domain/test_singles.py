@@ -56,3 +56,32 @@ def test_bins_without_a_value_join_a_neighbour() -> None:
     edges = around(np.array([0, 10, 20, 30, 40, 50]), np.array([12, 33]))
     assert edges.tolist() == [0, 30, 50]
     assert around(np.array([0, 10, 20]), np.zeros(0, dtype=np.int64)).tolist() == [0, 10, 20]
+
+
+def little_known(counts: np.ndarray, seed: int) -> tuple[SingleCells, np.ndarray]:
+    """Cells of which nothing says where in them values lie, and noisy counts of all values."""
+    cells = SingleCells.of(np.array([0, len(counts)]), np.array([max(int(counts.sum()), 9)]), 1.0, 1)
+    assert cells is not None
+    return cells, counts + np.random.default_rng(seed).normal(0, 20.0, len(counts))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_what_is_left_of_few_values_those_that_are_there_are_seen(seed: int) -> None:
+    """Five of four thousand are left, too few for their counts to look lumpy. Seen to fail where counts are
+    tried that are less than the noise: nearly all of what is drawn is nobody's then.
+    """
+    counts, left = np.zeros(4000, dtype=np.int64), np.random.default_rng(seed).choice(4000, 5, replace=False)
+    counts[left] = 160
+    cells, noisy = little_known(counts, seed)
+    none = np.zeros(0, dtype=np.int64)
+    assert cells.seen(noisy, 20.0, none) is None
+    seen = cells.seen(noisy, 20.0, none, few=True)
+    assert seen is not None and len(np.intersect1d(left, seen.units)) >= 4
+    assert seen.counts[counts[seen.units] == 0].sum() <= 0.05 * seen.counts.sum()
+
+
+def test_what_is_left_may_be_less_than_the_noise_of_its_sum() -> None:
+    cells, noisy = little_known(np.where(np.arange(4000) == 77, 200, 0), 1)
+    noisy -= noisy.mean() + 1
+    seen = cells.seen(noisy, 20.0, np.zeros(0, dtype=np.int64), few=True)
+    assert noisy.sum() < 0 and seen is not None and 77 in seen.units

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,22 @@ from support.tables import every_unit
 from factored_mwem.accounting.accountant import SINGLE, Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.domain.singles import CLASSES
+from factored_mwem.domain.singles import CLASSES, SingleCells, Singles
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Session
-from factored_mwem.privacy.single_values import Looked, combined, single_values
+from factored_mwem.privacy.single_values import (
+    ENOUGH,
+    SPARE,
+    Looked,
+    Wanted,
+    combined,
+    single_values,
+    with_ends,
+    without_anchors,
+    worthwhile,
+)
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.codes import rest
@@ -218,3 +229,39 @@ def test_codes_of_five_digits_are_found() -> None:
     known = {*found.values, *(found.singles.units.tolist() if found.singles is not None else ())}
     assert len(known & set(codes.tolist())) >= 50 and len(known - set(codes.tolist())) <= 10
     assert books.stage_cost("discover") <= books.budget.amount / 2
+
+
+def wanted(cost: int, rows: float) -> Wanted:
+    cells = SingleCells.of(np.array([0, 9]), np.array([9]), 1.0, 1)
+    assert cells is not None
+    return Wanted(
+        Looked(FoundColumn(pa.field("a", pa.int64()), "integer", rows, rows), cells), Fraction(cost), rows
+    )
+
+
+def test_the_second_look_is_for_what_spares_most_rows_and_costs_no_more_than_it_may() -> None:
+    """Seen to fail where costs were those of equal claims, and where the first that is too dear ends it."""
+    dear, cheap, middling = wanted(100, 50.0), wanted(2, 30.0), wanted(10, 20.0)
+    chosen, costs = worthwhile([dear, middling, cheap], Fraction(20))
+    assert chosen == [cheap.looked, middling.looked] and sum(costs) == 20
+    chosen, costs = worthwhile([cheap], Fraction(20))
+    assert costs == [2 * SPARE]
+    assert worthwhile([wanted(100, 50.0)], Fraction(100) / ENOUGH) == ([mock.ANY], [25])
+    assert worthwhile([dear], Fraction(20)) == ([], [])
+
+
+def test_each_part_keeps_a_value_for_what_else_lies_there() -> None:
+    """The one of fewest rows of those with codes of their own, where no other value is left."""
+    own, units = np.array([3, 1, 0, 2]), np.array([5, 6, 50, 51])
+    parts = np.array([10, 60])
+    assert without_anchors(own, units, parts, None).tolist() == [0, 2]
+    left = Singles(np.array([7]), np.array([1]))
+    assert without_anchors(own, units, parts, left).tolist() == [1, 0, 2]
+
+
+def test_what_lies_beyond_the_cells_is_looked_at_where_it_is_narrow() -> None:
+    found = FoundColumn(pa.field("a", pa.int64()), "integer", 9.0, 9.0, cell_stddev=10.0)
+    edges, noisy = with_ends(found, np.array([750, 9730]), np.array([99]))
+    assert edges.tolist() == [200, 750, 9730, 10_000] and noisy.tolist() == [16, 99, 16]
+    edges, _ = with_ends(found, np.array([800, 900]), np.array([99]))
+    assert edges.tolist() == [800, 900]

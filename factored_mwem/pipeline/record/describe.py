@@ -13,6 +13,7 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
+from factored_mwem.mechanisms.learn import Learning
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
@@ -157,7 +158,8 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
     yield from _losses(plan)
-    yield from _rounded(plan)
+    if plan.learning is not None:
+        yield from rounded_in_words(plan.learning)
 
 
 def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
@@ -208,10 +210,12 @@ def _losses(plan: Plan) -> Iterator[str]:
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
 
 
-def _rounded(plan: Plan) -> Iterator[str]:
-    """Columns of whole numbers of which some rows may have held decimals, as far as noise tells."""
-    for name, (rows, stddev) in plan.learning.rounded.items() if plan.learning is not None else ():
-        if name in plan.domain and rows > DOUBT * stddev:
+def rounded_in_words(learning: Learning) -> Iterator[str]:
+    """Warnings about columns of whole numbers of which some rows may have held decimals, as far as noise
+    tells.
+    """
+    for name, (rows, stddev) in learning.rounded.items():
+        if name in learning.domain and rows > DOUBT * stddev:
             yield (
                 f"{name!r} was learnt as whole numbers, but about {rows:,.0f} of its values may have had "
                 "decimals, which are lost then; declare it as a number if it has any"

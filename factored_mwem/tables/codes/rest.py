@@ -32,7 +32,7 @@ rare category.
 @dataclass(frozen=True, slots=True)
 class Known:
     """What of a column was found before: public. `kinds`, `unit`, `scale`: what counts as a number or moment,
-    and how it is read; a value of another kind is a text. `claim`: CLAIM or LEAST_CLAIM.
+    and how it is read; a value of another kind is a text. `claim`: of a row's squared weight.
     """
 
     kinds: tuple[str, ...]
@@ -83,7 +83,8 @@ def weigh(
     claims = np.zeros(len(places[0]) if places else 0, dtype=np.int64)
     for own, place, new in zip(known, places, unknown, strict=True):
         claims += own.claim * new[place]
-    shares = {own.claim: shared(own.claim, CLAIM * len(columns)) for own in known}
+    most = sum(own.claim for own in known)
+    shares = {own.claim: shared(own.claim, most) for own in known}
     sums = []
     for own, values, place, new in zip(known, distinct, places, unknown, strict=True):
         rows = np.flatnonzero(new[place])
