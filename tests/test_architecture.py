@@ -372,8 +372,8 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 NUMPYS = (
     "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.completed",
-    "pipeline.people", "pipeline.scales", "pipeline.sequences", "pipeline.usual", "tables.codes.decode", "tables.codes.derive",
-    "tables.codes.tie",
+    "pipeline.people", "pipeline.scales", "pipeline.sequences", "pipeline.usual", "tables.codes.decode",
+    "tables.codes.derive", "tables.codes.tie",
 )  # fmt: skip
 """Where one that was made elsewhere is used."""
 
