@@ -65,7 +65,7 @@ def companions_of(domain: Domain, order: str, constant: Collection[str] = ()) ->
             before = previous_of(a)
             companions.append(Companion("previous", before, a.name, (a.name,)))
             if a.size > FEW_CODES or has_bins(a):
-                companions.append(Companion("change", change_of(a), a.name, (a.name, before.name, *gap)))
+                companions.append(Companion("change", change_of(a), a.name, (before.name, *gap)))
             continue
         same = tuple(b.name for b in domain.modelled if b.name in constant and b.size > 1)
         companions += [

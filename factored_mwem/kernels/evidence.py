@@ -24,7 +24,8 @@ class EvidenceTree(NamedTuple):
     a separator. `tables`: beliefs of all cliques; `inverse`: 1 over those of all separators, 0 where they are
     0. `order`, `ends`, `first`: the cells of each clique by the cell of its separator, see `Conditional`; the
     running sums of a clique begin one place further than its cells do for each clique before it, and so do
-    the ends of its groups. `children`: the children of each clique whose subtree holds evidence.
+    the ends of its groups. `children`: the children of each clique whose subtree holds evidence, but for
+    those whose separator is given: the rest of the tree does not depend on what is in them.
     """
 
     cliques: I8x2
@@ -107,20 +108,27 @@ def draw_given(
     tree: EvidenceTree, base: I8x2, weighing: Weighing, ties: Ties, luck: F8x2, cells: I8x2
 ) -> int:
     """Put a cell of each clique, int64[row, clique], into `cells`; -1 in the root if the evidence of the row
-    and its ties have weight 0. Returns how many such rows there are.
+    and its ties have weight 0. Returns how many such rows there are. What is the same in successive rows is
+    summed once, so rows that have much in common should follow each other.
 
     `base: int64[row, clique]`: the cell of the codes in evidence, with all other codes 0. `luck:
     float64[row, clique]`, in [0, 1).
     """
-    many, failed = len(tree.cliques), 0
+    many, failed, whole = len(tree.cliques), 0, 1.0
     work, message = np.zeros(len(tree.free)), np.zeros(len(tree.inverse))
+    anew = np.zeros(many, dtype=np.int64)
     for r in range(len(base)):
-        whole = 1.0
         for k in range(many - 1, -1, -1):
             q = tree.cliques[k]
             if not q[ACTIVE]:
                 continue
             begin, end, b = q[FREE], q[FREE] + q[COUNT], base[r, k]
+            anew[k] = r == 0 or k == weighing.clique or ties.first[k] < ties.first[k + 1]
+            anew[k] |= r > 0 and b != base[r - 1, k]
+            for h in range(tree.first_child[k], tree.first_child[k + 1]):
+                anew[k] |= anew[tree.children[h]]
+            if not anew[k]:  # all below is as it was in the row before
+                continue
             for j in range(begin, end):
                 work[j] = tree.tables[q[TABLE] + b + tree.free[j]]
             if ties.first[k] < ties.first[k + 1]:
@@ -131,10 +139,11 @@ def draw_given(
                 for j in range(begin, end):
                     work[j] *= weighing.weights[r, weighing.code_of[b + tree.free[j]]]
             _gather(tree, k, b, work, message)
-            whole = 0.0
-            for j in range(begin, end):
-                whole += work[j]
-            if k:
+            if k == 0:
+                whole = 0.0
+                for j in range(begin, end):
+                    whole += work[j]
+            else:
                 up, separator = q[UP] + b, q[SEPARATOR]
                 for j in range(
                     begin, end
@@ -161,5 +170,9 @@ def draw_given(
                     goal -= work[j]
                     if goal < 0.0:
                         break
+            if last < 0:  # of what is cut off from the root
+                cells[r, 0] = -1
+                failed += 1
+                break
             cells[r, k] = last
     return failed

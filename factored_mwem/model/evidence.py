@@ -84,6 +84,10 @@ class _Tree:
         cliques, edges = part.tree.cliques, {child: (p, view) for child, p, view in part.tree.edges}
         self._axes = [list(_axes(self._levels, clique)) for clique in cliques]
         self._parents = [edges[k][0] if k else -1 for k in range(len(cliques))]
+        attribute = self._levels.attribute
+        self._between = [
+            {int(attribute[v]) for v in edges[k][1]} if k else set() for k in range(len(cliques))
+        ]
         self._homes = {
             axis.attribute: (k, axis) for k, axes in enumerate(self._axes) for axis in axes if axis.own
         }
@@ -137,22 +141,36 @@ class _Tree:
             for axis in axes:
                 if axis.attribute in evidence:
                     base[:, k] += axis.lookup[evidence[axis.attribute]] * axis.stride
+        order = self._alike_first(tree, base)
+        base = base[order]
         cells, luck = np.empty_like(base), rng.random(base.shape)
         weighing = UNWEIGHED
         if weights is not None:
             home, axis = self._homes[weights[0]]
             code_of = np.arange(self._cells(home)) // axis.stride % axis.size
-            weighing = Weighing(home, code_of, np.ascontiguousarray(weights[1]))
+            weighing = Weighing(home, code_of, np.ascontiguousarray(weights[1][order]))
+        tied = {a: (codes[order], alike[order]) for a, (codes, alike) in tied.items()}
         if draw_given(tree, base, weighing, self._ties(tied, rows), luck, cells):
             failed = np.flatnonzero(cells[:, 0] < 0)
             if lost is not None:
-                lost[failed] = True
+                lost[order[failed]] = True
             free, none = self._pattern(frozenset()), np.zeros((len(failed), base.shape[1]), np.int64)
             again = np.empty_like(none)
             untied = self._ties({}, len(failed))
             draw_given(free, none, UNWEIGHED, untied, rng.random(none.shape), again)
             cells[failed] = again
-        return {a: cells[:, k] // axis.stride % axis.size for a, (k, axis) in self._homes.items()}
+        back = np.empty_like(order)
+        back[order] = np.arange(rows)
+        return {a: (cells[:, k] // axis.stride % axis.size)[back] for a, (k, axis) in self._homes.items()}
+
+    def _alike_first(self, tree: EvidenceTree, base: np.ndarray) -> np.ndarray:
+        """int64[row]: the rows in an order in which those with the same evidence in costly cliques, of which
+        there are few kinds, follow each other.
+        """
+        free = tree.cliques[:, COUNT]
+        kinds = {k: self._cells(k) // int(free[k]) for k in np.flatnonzero(free > 1).tolist()}
+        keys = sorted((k for k in kinds if kinds[k] > 1), key=lambda k: kinds[k])
+        return np.lexsort([base[:, k] for k in keys[::-1]]) if keys else np.arange(len(base))
 
     def cells_given(self, given: Collection[int]) -> int:
         """Those of cliques that something given lies in or below, as far as it leaves them free."""
@@ -185,8 +203,9 @@ class _Tree:
         active = [any(axis.attribute in evidence for axis in axes) for axes in self._axes]
         for a in soft:
             active[self._homes[a][0]] = True
+        cut = [bool(k) and self._between[k] <= evidence for k in range(many)]
         for k in range(many - 1, 0, -1):
-            active[self._parents[k]] |= active[k]
+            active[self._parents[k]] |= active[k] and not cut[k]
         for k, axes in enumerate(self._axes):
             steps = [
                 np.arange(1 if axis.attribute in evidence else axis.size, dtype=np.int64) * axis.stride
@@ -195,7 +214,8 @@ class _Tree:
             own = grid(steps) if active[k] else NO_MAP
             rows[k, 1], rows[k, 2], rows[k, 7] = sum(map(len, free)), len(own), active[k]
             free.append(own)
-        below = [[h for h in range(k + 1, many) if self._parents[h] == k and active[h]] for k in range(many)]
+        told = [h for h in range(1, many) if active[h] and not cut[h]]
+        below = [[h for h in told if self._parents[h] == k] for k in range(many)]
         return self._arrays._replace(
             cliques=rows,
             free=np.concatenate(free),

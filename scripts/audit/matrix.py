@@ -213,9 +213,10 @@ ORDER = "age"
 
 
 def of_people(relation: str, source: str, *, order: bool = False, **more: Any) -> Configuration:
-    """In which each person weighs one; with an `order`, what follows what is counted, too."""
+    """In which each person weighs one; with an `order`, what follows what and how a number changes, too."""
     words = ["people"] + ["in order"] * order
-    choices = {"people": True, "columns": (ORDER, "race", "sex"), **({"order_by": ORDER} if order else {})}
+    other, more_of_order = ("education-num", {"order_by": ORDER}) if order else ("race", {})
+    choices = {"people": True, "columns": (ORDER, other, "sex"), **more_of_order}
     return configuration("tree", Person(relation, 3, by_id=True), source, words=words, **choices, **more)
 
 

@@ -134,3 +134,17 @@ def test_where_evidence_has_no_weight_the_rest_is_drawn_without_it() -> None:
         4000, {0: np.ones(4000, dtype=np.int64)}, np.random.default_rng(0)
     )
     assert (codes[0] == 1).all() and 0.7 < codes[1].mean() < 0.8
+
+
+@pytest.mark.parametrize("never", [2, 5])
+def test_rows_impossible_below_a_given_separator_are_drawn_without_the_evidence(never: int) -> None:
+    """What is cut off from the root is seen to be impossible only when it is drawn; either clique is."""
+    levels = Levels.fine((2, 2, 2))
+    theta = np.where(np.arange(8) == never, -np.inf, 0.0)  # 1, 0 in the first two; 0, 1 in the last two
+    views = [(0, 1), (1, 2)]
+    model = Forest(levels, [Component.log_linear(CliqueTree.of(levels, views), views, theta)], 1.0)
+    given = {0: np.ones(9, np.int64), 1: np.arange(9) % 2, 2: np.ones(9, np.int64)}
+    lost = np.zeros(9, dtype=bool)
+    codes = EvidenceDrawing(model).codes_given(9, given, np.random.default_rng(0), lost=lost)
+    assert lost.tolist() == [at % 2 == 0 for at in range(9)]
+    assert all((codes[a] == given[a]).all() for a in given)
