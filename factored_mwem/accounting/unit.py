@@ -42,7 +42,7 @@ CLASSES = (25, 31, 39, 49, 64, 78, 98, 126, 157, 201, 252, 315, 420, 560, 720, 1
 SIZES = (
     (600.0, (*range(1, SINGLE_SIZES + 1), *CLASSES)),
     (50.0, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, *CLASSES)),
-    (0.0, (1, 2, 3, 4, 6, 8, 12, 16, *CLASSES[::2], CLASSES[-1])),
+    (-math.inf, (1, 2, 3, 4, 6, 8, 12, 16, *CLASSES[::2], CLASSES[-1])),
 )
 """The largest numbers of rows in each class, by how many times the noise on a class all people are, at least:
 of fewer people coarser classes tell more, as noise on many small ones adds up. By simulation, for people who

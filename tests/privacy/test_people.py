@@ -738,6 +738,7 @@ def test_classes_of_numbers_of_rows_are_finer_where_people_are_many() -> None:
     for most in (2, 7, 20, 49, 64, 1008):
         fine, middle, coarse = (set(size_classes(most, clear)) for clear in (1e4, 100.0, 5.0))
         assert coarse <= middle <= fine and max(coarse) == most and min(coarse) == 1
+        assert size_classes(most, -3.0) == size_classes(most, 5.0)  # as noise may have it
     assert len(size_classes(64)) == 25 and len(size_classes(64, 100.0)) == 16
 
 
