@@ -10,6 +10,7 @@ is. To every sensitivity but `l0_of_marginal` such a person is one who has G row
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,6 +39,15 @@ SINGLE_SIZES = 20
 """Up to this many rows each number has a code of its own; few people have any larger number."""
 CLASSES = (25, 31, 39, 49, 64, 78, 98, 126, 157, 201, 252, 315, 420, 560, 720, 1008)
 """The largest numbers of rows in each class beyond."""
+SIZES = (
+    (600.0, (*range(1, SINGLE_SIZES + 1), *CLASSES)),
+    (50.0, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, *CLASSES)),
+    (-math.inf, (1, 2, 3, 4, 6, 8, 12, 16, *CLASSES[::2], CLASSES[-1])),
+)
+"""The largest numbers of rows in each class, by how many times the noise on a class all people are, at least:
+of fewer people coarser classes tell more, as noise on many small ones adds up. By simulation, for people who
+have rows as web users do, geometric, Poisson, Zipf and uniform numbers of rows.
+"""
 EXACT_SIZES = 64
 """Up to this many rows n a row weighs floor(G / n), at most 1.3 % less than G / n. Beyond, it weighs as for
 the largest number of its class, a fifth less on average: so there are few weights, and counts take few
@@ -60,6 +70,19 @@ def weighed_as(rows: int) -> int:
     [1, 64, 78, 78, 98, 1008]
     """
     return rows if rows <= EXACT_SIZES else CLASSES[bisect_left(CLASSES, rows)]
+
+
+def size_classes(most: int, clear: float = math.inf) -> tuple[int, ...]:
+    """The largest numbers in each class of numbers of rows up to `most`, where all people are `clear` times
+    the noise on a class.
+
+    >>> size_classes(12, 1000.0)
+    (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+    >>> size_classes(12, 100.0)
+    (1, 2, 3, 4, 5, 6, 8, 10, 12)
+    """
+    ends = next(ends for least, ends in SIZES if clear >= least)
+    return (*(end for end in ends if end < most), most)
 
 
 @dataclass(frozen=True, slots=True)

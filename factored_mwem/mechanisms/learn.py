@@ -120,7 +120,7 @@ def learn(
         cost = session.left * one_way_share(first, policy, budget, rows, counted=True)
     taken = [
         session.measure(session.rows, (a,), cost=cost * part)
-        for a, part in enumerate(initial_shares(first.shape))
+        for a, part in enumerate(initial_shares(first.shape, first.names))
     ]
     settled = _settled(looked, known, taken, relations)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]

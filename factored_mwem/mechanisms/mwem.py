@@ -106,7 +106,8 @@ def measure_first(session: Session, dense: DenseFit, share: Fraction) -> list[Me
     if dense.policy.initial == "none":
         return []
     if dense.policy.initial == "one-way":
-        shares = initial_shares(dense.model.domain.shape)
+        domain = dense.model.domain
+        shares = initial_shares(domain.shape, domain.names)
         return [session.measure(rows, (a,), cost=budget * part) for a, part in enumerate(shares)]
     blocks = [factor.positions for factor in dense.model.components]
     return [session.measure(rows, block, cost=budget / len(blocks)) for block in blocks]

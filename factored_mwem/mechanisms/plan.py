@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from factored_mwem.accounting.unit import CLASSES, SINGLE_SIZES
+from factored_mwem.accounting.unit import size_classes
 from factored_mwem.domain.attribute import OTHER, ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.companions import Companion, companions_of, names_for
 from factored_mwem.domain.domain import Domain
@@ -56,7 +56,7 @@ class Scope:
     domain. Of a table that no workload is asked of, what learning its domain measures is the workload.
 
     `visible`: the table's names and types; `domain`: the declared one, None if it must be learnt;
-    `most_rows`: of a person, where fewer are used than the policy says.
+    `sizes`: the classes of numbers of rows that a person may have (`size_classes`), once these are known.
     """
 
     request: PrivateTable
@@ -64,7 +64,7 @@ class Scope:
     visible: Source
     columns: Sequence[str] | None
     domain: Domain | None
-    most_rows: int | None = None
+    sizes: Sequence[int] = ()
 
     @property
     def asked(self) -> Request:
@@ -93,7 +93,8 @@ class Scope:
         """Attributes whose values are not to be learnt: of people, how many rows each has, and what a request
         says of its columns.
         """
-        rows = [rows_of_person(self.most_rows or self.policy.contributions)] if self.policy.people else []
+        sizes = self.sizes or size_classes(self.policy.contributions)
+        rows = [rows_of_person(sizes)] if self.policy.people else []
         return [*self._others, *rows]
 
     @property
@@ -134,9 +135,9 @@ class Scope:
             scope._check_learnable()
         return scope
 
-    def using(self, most_rows: int) -> Scope:
-        """The same where no more than so many rows of a person are used."""
-        scope = replace(self, most_rows=most_rows)
+    def using(self, sizes: Sequence[int]) -> Scope:
+        """The same where the numbers of rows that are used of a person come in these classes."""
+        scope = replace(self, sizes=sizes)
         if self.domain is None:
             return scope
         known = {attribute.name for attribute in scope.known}
@@ -307,14 +308,12 @@ class Plan:
         return self.limits.late(self.policy) if self.limits is not None else None
 
 
-def rows_of_person(most: int) -> Attribute:
-    """The number of rows of a person: each up to SINGLE_SIZES on its own, then by classes."""
+def rows_of_person(ends: Sequence[int]) -> Attribute:
+    """The number of rows of a person, by classes that end there (`size_classes`)."""
     facts = {"name": ROWS_OF_PERSON, "type": "integer", "constraints": {"required": True}}
-    if most <= SINGLE_SIZES:
-        values = {"categories": list(range(1, most + 1)), "categoriesOrdered": True}
-        return Attribute.model_validate({**facts, **values})
-    edges = [*range(1, SINGLE_SIZES + 2), *(size + 1 for size in CLASSES if size < most), most + 1]
-    return Attribute.model_validate({**facts, "edges": edges})
+    if len(ends) == ends[-1]:
+        return Attribute.model_validate({**facts, "categories": list(ends), "categoriesOrdered": True})
+    return Attribute.model_validate({**facts, "edges": [1, *(end + 1 for end in ends)]})
 
 
 def fitting(

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from factored_mwem.accounting.accountant import Budget
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.hierarchy import Hierarchy
 from factored_mwem.request.policy import TUNED, Policy
@@ -18,6 +19,11 @@ TOTAL_SHARE = Fraction(1, 100)
 """Share of the budget for a noisy count of rows, which the plan needs where the number of rows is private."""
 UNASKED = Fraction(1, 10)
 """The share of what it would get, for an attribute that no marginal asked for holds."""
+
+NUMBERS_TIMES = 4
+"""How much more of what single attributes get is for how many rows a person has: every count of rows follows
+from that.
+"""
 
 
 def tree_rounds(policy: Policy, columns: int) -> int:
@@ -64,23 +70,28 @@ def signal(budget: Budget, rows: float) -> float:
     return max(rows, 1.0) * math.sqrt(double)
 
 
-def initial_shares(shape: Sequence[int]) -> list[Fraction]:
-    """How one-way marginals share their budget: by size^(2/3), which evens out their relative errors."""
+def initial_shares(shape: Sequence[int], names: Sequence[str] = ()) -> list[Fraction]:
+    """How one-way marginals share their budget: by size^(2/3), which evens out their relative errors, and
+    ROWS_OF_PERSON NUMBERS_TIMES as much.
+    """
     weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in shape]
+    for at, name in enumerate(names):
+        weights[at] *= NUMBERS_TIMES if name == ROWS_OF_PERSON else 1
     total = sum(weights)
     return [weight / total for weight in weights]
 
 
 def single_shares(candidates: Candidates) -> list[Fraction]:
     """How the single attributes share their budget, by weight; UNASKED for one that no marginal holds."""
-    weight = np.full(len(candidates.domain), float(UNASKED))
+    domain = candidates.domain
+    weight = np.full(len(domain), float(UNASKED))
     alone = np.flatnonzero(candidates.orders == 1)
     weight[candidates.members[alone, 0]] = (
         1.0 if candidates.weights is None else candidates.weights[alone] ** (2 / 3)
     )  # least weighted error
     parts = [
         part * Fraction(round(w * 2**20), 2**20)
-        for part, w in zip(initial_shares(candidates.domain.shape), weight.tolist(), strict=True)
+        for part, w in zip(initial_shares(domain.shape, domain.names), weight.tolist(), strict=True)
     ]
     return [part / sum(parts) for part in parts]
 

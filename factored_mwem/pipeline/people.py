@@ -71,13 +71,16 @@ class RowCounts:
         return np.where(held > 0, summed / np.where(held > 0, held, 1.0), each.mean())
 
     def drawn(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """int64[person]: how many rows each has, by its code; one of those that the code stands for."""
+        """int64[person]: how many rows each has, by its code; one of those that the code stands for, each of
+        these within one person of its share.
+        """
         numbers = np.ones(len(codes), dtype=np.int64)
         for code in np.unique(codes).tolist():
             own, people = np.flatnonzero(self.codes == code) + 1, np.flatnonzero(codes == code)
             if len(own):
-                share = self.within[own - 1] / self.within[own - 1].sum()
-                numbers[people] = rng.choice(own, len(people), p=share)
+                ends = np.cumsum(self.within[own - 1] / self.within[own - 1].sum())
+                places = (rng.permutation(len(people)) + rng.random()) / len(people)
+                numbers[people] = own[np.minimum(np.searchsorted(ends, places), len(own) - 1)]
         return numbers
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Unpack
 
+from factored_mwem.accounting.unit import size_classes
 from factored_mwem.errors import NotAccepted, NothingLearnt
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
@@ -15,6 +17,7 @@ from factored_mwem.mechanisms.limits import Machine, slowly
 from factored_mwem.mechanisms.plan import PersonFacts, Plan, Scope
 from factored_mwem.mechanisms.registry import make_ready
 from factored_mwem.mechanisms.rounds import Progress, Report
+from factored_mwem.mechanisms.shares import NUMBERS_TIMES
 from factored_mwem.pipeline.attempts import first_accepted
 from factored_mwem.pipeline.drawable import number_of_rows
 from factored_mwem.pipeline.record.describe import describe
@@ -30,6 +33,8 @@ from factored_mwem.workload.workload import Workload
 if TYPE_CHECKING:
     from factored_mwem.privacy.people import RowsUsed
 
+SINGLES_COST = Fraction(1, 5)
+"""About what single columns cost together, of what is left."""
 log = logging.getLogger("factored_mwem")
 
 
@@ -128,7 +133,7 @@ def fitted_to(
     if policy.people:
         people = _person_facts(session, request, scope, used)
         table = whose = request.people(people.most_rows)
-        scope = scope.using(people.most_rows)
+        scope = scope.using(_sizes(session, scope, people))
         plan = Plan.of(scope, scope.domain, people=people) if scope.domain is not None else None
     else:
         table = request.bounded()
@@ -181,6 +186,17 @@ def _person_facts(session: Session, request: Request, scope: Scope, used: RowsUs
         return PersonFacts(used.most, declared, used.beyond, used.people)
     constant = constant_columns(session, people, scope.own_columns, used.people)
     return PersonFacts(used.most, constant, used.beyond, used.people)
+
+
+def _sizes(session: Session, scope: Scope, people: PersonFacts) -> Sequence[int]:
+    """The classes of numbers of rows: finer, where people are many for the noise that is about to be drawn
+    on them. Of noisy numbers alone.
+    """
+    if people.people is None:
+        return size_classes(people.most_rows)
+    cost = session.left * SINGLES_COST * NUMBERS_TIMES / (len(scope.own_columns) + NUMBERS_TIMES)
+    noise = session.marginal_noise(cost).stddev / session.unit.grains
+    return size_classes(people.most_rows, people.people / noise)
 
 
 def _agreeing(session: Session, plan: Plan, table: PeopleSource) -> Plan:

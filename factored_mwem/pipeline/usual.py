@@ -15,6 +15,7 @@ then a code of it is drawn by its share alone, so within a group columns go toge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.agreement import groupings_of
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.kernels.drawing import Conditional
-from factored_mwem.model.drawing import Drawing, conditional, dealt_alone
+from factored_mwem.model.drawing import ConditionalDrawing, conditional, dealt_alone
 from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.pipeline.people import PeopleBatches
 from factored_mwem.tables.codes.agreement import agreement_of
@@ -93,7 +95,7 @@ class KeptColumn:
 class UsualBatches(PeopleBatches):
     """Rows of people who keep what is usual for them: see PeopleBatches."""
 
-    _usual: Drawing = field(init=False)
+    _usual: ConditionalDrawing = field(init=False)
     _rows: EvidenceDrawing = field(init=False)
     _kept: list[KeptColumn] = field(init=False)
 
@@ -103,7 +105,8 @@ class UsualBatches(PeopleBatches):
         object.__setattr__(self, "_kept", [KeptColumn.of(self, name) for name in names])
         if not self._kept:
             return
-        object.__setattr__(self, "_usual", Drawing(self.of_people))
+        numbers = [self.domain.modelled.index(ROWS_OF_PERSON)]  # first, so that they hardly vary
+        object.__setattr__(self, "_usual", ConditionalDrawing(self.of_people, numbers, math.inf))
         object.__setattr__(self, "_rows", EvidenceDrawing(self.of_people))
         rng = self.generator(TRIAL)
         for column, by_chance in zip(self._kept, self._on_trial(rng), strict=True):
@@ -139,7 +142,9 @@ class UsualBatches(PeopleBatches):
 
     def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
         """int64[person] of each attribute: what is the same in all rows, and what is usual."""
-        return dict(enumerate(self._usual.codes(many, rng))) if self._kept else super()._people(many, rng)
+        if not self._kept:
+            return super()._people(many, rng)
+        return dict(enumerate(self._usual.codes_given(self._usual.given(many, rng), rng)))
 
     def given(
         self, number: int, each: np.ndarray, known: Mapping[int, np.ndarray], rng: np.random.Generator

@@ -9,7 +9,7 @@ import pytest
 
 from factored_mwem import InputError
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import Unit, grains_of
+from factored_mwem.accounting.unit import Unit, grains_of, size_classes
 from factored_mwem.answers.answering import UNSURE_OF_PEOPLE, Answering
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.people import CLASSES, ENDS, LESS, MOST_OF_EACH
@@ -41,7 +41,7 @@ class Town:
     def __init__(self, most: int, people: int = 400) -> None:
         rng = np.random.default_rng(most)
         self.unit = Unit(contributions=most, by_id=True, grains=grains_of(most))
-        self.domain = Domain([*Domain.from_dict({"fields": FIELDS}), rows_of_person(most)])
+        self.domain = Domain([*Domain.from_dict({"fields": FIELDS}), rows_of_person(size_classes(most))])
         self.sizes = np.minimum(1 + rng.geometric(3 / most, people), most)
         self.person = np.repeat(np.arange(people), self.sizes)
         self.sex = (rng.random(people) < 0.2 + 0.6 * self.sizes / most).astype(int)

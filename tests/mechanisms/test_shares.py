@@ -13,11 +13,12 @@ import pytest
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import MAX_ROUNDS, Course, choose_rounds
 from factored_mwem.mechanisms.rounds import Schedule
-from factored_mwem.mechanisms.shares import initial_shares, one_way_share
+from factored_mwem.mechanisms.shares import NUMBERS_TIMES, initial_shares, one_way_share
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.promise import DISCOVERY_DELTA
 from factored_mwem.workload.workload import Workload
@@ -132,6 +133,12 @@ def test_initial_shares_sum_to_one_exactly(shape: tuple[int, ...]) -> None:
     assert sum(shares) == 1 and all(share > 0 for share in shares)
     for (size, share), (other, another) in itertools.pairwise(zip(shape, shares, strict=True)):
         assert float(share / another) == pytest.approx((size / other) ** (2 / 3), rel=2e-3)
+
+
+def test_how_many_rows_a_person_has_gets_more() -> None:
+    plain, heavier = initial_shares((8, 8, 8)), initial_shares((8, 8, 8), ("a", ROWS_OF_PERSON, "b"))
+    assert sum(heavier) == 1 and heavier[0] == heavier[2] < plain[0]
+    assert heavier[1] == NUMBERS_TIMES * heavier[0]
 
 
 # ---- the schedule

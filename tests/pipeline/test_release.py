@@ -276,7 +276,7 @@ def test_rows_that_are_not_drawn_are_said(
 ) -> None:
     """A table larger than the most that is drawn by default is cut, with a warning."""
     assert not any("--rows" in warning for warning in made.manifest.warnings)
-    for module in ("attempts", "record.describe"):
+    for module in ("drawable", "record.describe"):
         monkeypatch.setattr(f"factored_mwem.pipeline.{module}.DEFAULT_MAX_ROWS", ROWS // 2)
     cut = release(table, 1, domain=domain, epsilon=5.0)
     assert cut.rows == ROWS // 2

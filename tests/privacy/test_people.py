@@ -21,14 +21,15 @@ from support.model_files import parts_of, write
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, Unit, grains_of
+from factored_mwem.accounting.unit import MOST_ROWS, Neighbours, Unit, grains_of, size_classes
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
+from factored_mwem.mechanisms.plan import rows_of_person
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.pipeline.people import MadeUpIds, sloping
+from factored_mwem.pipeline.people import MadeUpIds, RowCounts, sloping
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.counts import CandidateTables, PrivateRows
@@ -40,7 +41,7 @@ from factored_mwem.privacy.distances import (
     PrivateErrors,
     Reference,
 )
-from factored_mwem.privacy.people import PrivateConstancy, PrivateSizes, constant_columns, most_rows
+from factored_mwem.privacy.people import CAPS, PrivateConstancy, PrivateSizes, constant_columns, most_rows
 from factored_mwem.privacy.rows import SCORE_GRID, Rows
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
@@ -730,6 +731,41 @@ def test_how_many_rows_people_have_slopes_within_a_class_and_adds_up() -> None:
         each = sloping(codes, people)
         assert each.min() >= 0
         assert np.bincount(codes, each)[people > 0] == pytest.approx(people[people > 0])
+
+
+def test_classes_of_numbers_of_rows_are_finer_where_people_are_many() -> None:
+    """Each coarser one joins whole finer ones, and all end at the most rows that are used."""
+    for most in (2, 7, 20, 49, 64, 1008):
+        fine, middle, coarse = (set(size_classes(most, clear)) for clear in (1e4, 100.0, 5.0))
+        assert coarse <= middle <= fine and max(coarse) == most and min(coarse) == 1
+        assert size_classes(most, -3.0) == size_classes(most, 5.0)  # as noise may have it
+    assert len(size_classes(64)) == 25 and len(size_classes(64, 100.0)) == 16
+
+
+def test_few_people_are_counted_by_coarser_classes_of_rows() -> None:
+    """By the noisy number of people alone: the same table, other noise, other classes."""
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(900), rng.integers(1, 20, 900))
+    table = pa.table({"who": who, "a": who % 2, "b": rng.integers(0, 3, len(who))})
+    codes = []
+    for more in (0, 10**9):
+        noise = FakeNoise(offset=lambda values, _, more=more: values + more * (len(values) == len(CAPS)))
+        policy = Policy.of(privacy_id="who", people=True, contributions=1008)
+        own = TINY.project(["a", "b"])
+        made = make(request_of(open_source(table), Workload.marginals(1), policy, own), noise=noise)
+        codes.append(made.domain[ROWS_OF_PERSON].size)
+    assert codes[0] < codes[1]
+
+
+def test_numbers_of_rows_are_dealt_within_one_person_of_their_share() -> None:
+    """Of a code that stands for several, too; drawn one by one, they would vary by as much as a sample."""
+    rng = np.random.default_rng(3)
+    counts = RowCounts.of(rows_of_person((1, 2, 6)), unit_of(most=6), 6, np.array([400.0, 150.0, 200.0]))
+    codes = rng.permutation(np.repeat([0, 1, 2], [1000, 500, 4000]))
+    drawn = np.bincount(counts.drawn(codes, rng), minlength=7)[1:]
+    share = counts.within[2:] / counts.within[2:].sum()
+    assert drawn[:2].tolist() == [1000, 500]
+    assert np.abs(drawn[2:] - 4000 * share).max() <= 1 and len(set(drawn[2:].tolist())) > 1
 
 
 def test_of_a_few_people_nothing_is_said_to_be_constant() -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from support.fakes import FakeNoise
 from support.hostile_table import codes_of
 
-from factored_mwem.accounting.unit import SINGLE_SIZES
+from factored_mwem.accounting.unit import SINGLE_SIZES, size_classes
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.plan import rows_of_person
 from factored_mwem.pipeline.release import make
@@ -77,7 +77,7 @@ def persons(table: pa.Table) -> dict[str, list[int]]:
 
 
 def modelled(most: int) -> Domain:
-    return Domain([*DOMAIN, rows_of_person(most)])
+    return Domain([*DOMAIN, rows_of_person(size_classes(most))])
 
 
 def grains(table: pa.Table, most: int, unit: int, used: dict[str, list[int]]) -> dict[tuple[int, ...], int]:
@@ -136,7 +136,7 @@ VERBS: dict[str, tuple[Workload | int, dict[str, Any]]] = {
         {"engine": "mwem", "rounds": 3, "certificate": 0.1},
     ),
     "order": (2, {"order_by": "day", "rounds": 3}),
-    "learnt domain": (2, {"domain": None, "rounds": 3}),
+    "learnt domain": (2, {"domain": None, "rounds": 3, "epsilon": 50.0}),
 }
 OPTIONS: dict[str, Any] = {"domain": DOMAIN, "contributions": MOST, "epsilon": 5.0}
 

@@ -19,7 +19,7 @@ from support import people as of_people
 from support.fakes import FakeNoise
 from support.people import MOST, VERBS
 
-from factored_mwem import Workload
+from factored_mwem import Workload, verify
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
 
@@ -132,3 +132,14 @@ def test_shares_of_rows_come_out_whatever_is_asked(asked: str, engine: str) -> N
 def test_a_planted_model_that_forgets_it_is_seen(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Workload, "beside", lambda self, other, names: self)
     assert share_of_rows_that_is_off("cube", engine) > 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["mwem", "mwem, ranges", "mwem, label, certificate"])
+def test_neighbours_of_people_move_nothing_by_more_than_was_charged(verb: str) -> None:
+    asked, more = VERBS[verb]
+    choices: dict[str, Any] = {"privacy_id": "who", "people": True, "contributions": MOST, "rounds": 2}
+    choices |= {"domain": of_people.DOMAIN, **{name: more[name] for name in more if name != "rounds"}}
+    found = verify(of_people.table_of_people(200, most=MOST), asked, pairs=4, seed=2, **choices)
+    assert found.holds, found.failures
+    assert max(stage.worst for stage in found.stages) == pytest.approx(1)
