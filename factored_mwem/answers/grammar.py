@@ -77,7 +77,10 @@ SAME = {
     "corr": "correlation", "correlation": "correlation", "min": "min", "max": "max", "top": "top",
 }  # fmt: skip
 """More first words, each with what it means; names of columns elsewhere."""
-EXAMPLES = "ask such as count where age >= 40 by sex | avg hours group by sex | SELECT count(*) FROM t WHERE age < 30"
+EXAMPLES = (
+    "ask such as count where age >= 40 by sex | avg hours group by sex | "
+    "SELECT count(*) FROM t WHERE age < 30"
+)
 MAX_DEPTH = 50
 """Brackets in brackets."""
 UNITS: tuple[Counted, ...] = ("people", "rows", "per person")
@@ -123,7 +126,7 @@ MAX_CLAUSES = 64
 TURNED: dict[str, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison from the other side."""
 OPPOSITE: dict[str, Comparison] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-OF_COLUMN = {"mean": Mean, "sum": Total, "std": Deviation}
+OF_COLUMN: dict[str, type[Mean | Total | Deviation]] = {"mean": Mean, "sum": Total, "std": Deviation}
 T = TypeVar("T")
 
 
@@ -453,10 +456,10 @@ def written(query: Query) -> str:
     if isinstance(query, Quantile):
         kind = f"median{unit}" if query.at == MIDDLE else f"quantile{unit} {query.at!r}"
         return f"{kind} {_text(query.column)}{where}{by}"
-    for kind, of in OF_COLUMN.items():
-        if isinstance(query, of):
-            return f"{kind}{unit} {_text(query.column)}{where}{by}"
-    return f"count{unit}{where}{by}"
+    if isinstance(query, Count):
+        return f"count{unit}{where}{by}"
+    kind = next(kind for kind, of in OF_COLUMN.items() if isinstance(query, of))
+    return f"{kind}{unit} {_text(query.column)}{where}{by}"
 
 
 def _where(word: str, conditions: Where) -> str:
