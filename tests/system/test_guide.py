@@ -66,7 +66,7 @@ SAID = {
     "draft": ["refused: 2"],
     "card": ["asked: 2", "adult_deployment.yaml"],
     "answers": ["95% intervals", "measured:"],
-    "questions": ["avg hours-per-week", "top 3 education"],
+    "questions": ["mean hours-per-week by sex", "top 3 education"],
     "ask": ['"source": "measured"', '"bound"'],
     "sketch": ["Atlantis: ", "296,143,915 rows, 49 coefficients"],
     "guarantee": ["54.4 %", "73.2 %"],
