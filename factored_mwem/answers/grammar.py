@@ -58,6 +58,7 @@ from factored_mwem.answers.query import (
     Extreme,
     Mean,
     Missing,
+    OneColumn,
     OneOf,
     Quantile,
     Query,
@@ -141,17 +142,17 @@ def parse(text: str) -> Query:
     return _Reader(text).query()
 
 
-def parse_where(text: str) -> Where:
+def parse_where(text: str) -> tuple[OneColumn, ...]:
     """The conditions that a text puts, without the word `where`. Raises InputError in one line."""
     if len(text) > MAX_LENGTH:
         raise InputError(f"a condition of {len(text):,} characters is too long; {MAX_LENGTH:,} is the most")
     reader = _Reader(text, "condition")
-    conditions = reader.all_of()
-    if any(isinstance(each, AnyOf) for each in conditions):
+    clauses = reader.clauses()
+    if any(len(clause) > 1 for clause in clauses):
         raise InputError("a condition on rows takes no `or`: ask for values of one column with `in (...)`")
     if reader.at < len(reader.tokens):
         raise reader.unexpected("the end of the condition or `and`")
-    return conditions
+    return tuple(clause[0] for clause in clauses)
 
 
 def _tokens(text: str) -> list[Token]:

@@ -129,7 +129,7 @@ class _Weights:
             raise InputError(f"no answer by this model: {error}") from None
         return self.domain.modelled.index(name), codes
 
-    def where(self, conditions: Where, ends: Ends = "even") -> dict[int, np.ndarray]:
+    def where(self, conditions: Sequence[Condition], ends: Ends = "even") -> dict[int, np.ndarray]:
         """float64[codes] by attribute: conditions of one column are taken together."""
         weights: dict[int, np.ndarray] = {}
         each = list(literals(conditions))  # `cases` takes apart what `or` joins
