@@ -21,7 +21,7 @@ BASES = {
     "measured": "measured: it follows from noisy answers alone, whatever the model says",
     "bounded": "bounded: as measured, and the interval covers what the domain leaves open: see the notes",
     "domain": "domain: read off the domain; nothing that was measured says more",
-    "model": "model: nothing measured fixes it; it holds as far as the model does",
+    "model": "model: nothing measured fixes it; it holds as far as the model does, and so does the interval",
 }
 ERRORS = {
     True: "of those whom the rows are a sample of: noise, and sampling error",

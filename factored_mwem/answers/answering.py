@@ -143,6 +143,7 @@ class Answering:
         if (type_ := self.domain[resolved.column].type) in ("date", "datetime"):
             figures = in_dates(figures, type_)
         answer = self._about(resolved, basis, population, figures, resolved.notes)
+        assert resolved.places is not None
         inner = bool((resolved.places[:, 0] < resolved.places[:, 1]).any())
         return _bounded(answer) if inner or moved.any() else answer
 

@@ -58,6 +58,7 @@ from factored_mwem.answers.query import (
     Extreme,
     Mean,
     Missing,
+    OneColumn,
     OneOf,
     Quantile,
     Query,
@@ -77,7 +78,10 @@ SAME = {
     "corr": "correlation", "correlation": "correlation", "min": "min", "max": "max", "top": "top",
 }  # fmt: skip
 """More first words, each with what it means; names of columns elsewhere."""
-EXAMPLES = "ask such as count where age >= 40 by sex | avg hours group by sex | SELECT count(*) FROM t WHERE age < 30"
+EXAMPLES = (
+    "ask such as count where age >= 40 by sex | avg hours group by sex | "
+    "SELECT count(*) FROM t WHERE age < 30"
+)
 MAX_DEPTH = 50
 """Brackets in brackets."""
 UNITS: tuple[Counted, ...] = ("people", "rows", "per person")
@@ -123,7 +127,7 @@ MAX_CLAUSES = 64
 TURNED: dict[str, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison from the other side."""
 OPPOSITE: dict[str, Comparison] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-OF_COLUMN = {"mean": Mean, "sum": Total, "std": Deviation}
+OF_COLUMN: dict[str, type[Mean | Total | Deviation]] = {"mean": Mean, "sum": Total, "std": Deviation}
 T = TypeVar("T")
 
 
@@ -138,17 +142,17 @@ def parse(text: str) -> Query:
     return _Reader(text).query()
 
 
-def parse_where(text: str) -> Where:
+def parse_where(text: str) -> tuple[OneColumn, ...]:
     """The conditions that a text puts, without the word `where`. Raises InputError in one line."""
     if len(text) > MAX_LENGTH:
         raise InputError(f"a condition of {len(text):,} characters is too long; {MAX_LENGTH:,} is the most")
     reader = _Reader(text, "condition")
-    conditions = reader.all_of()
-    if any(isinstance(each, AnyOf) for each in conditions):
+    clauses = reader.clauses()
+    if any(len(clause) > 1 for clause in clauses):
         raise InputError("a condition on rows takes no `or`: ask for values of one column with `in (...)`")
     if reader.at < len(reader.tokens):
         raise reader.unexpected("the end of the condition or `and`")
-    return conditions
+    return tuple(clause[0] for clause in clauses)
 
 
 def _tokens(text: str) -> list[Token]:
@@ -453,10 +457,10 @@ def written(query: Query) -> str:
     if isinstance(query, Quantile):
         kind = f"median{unit}" if query.at == MIDDLE else f"quantile{unit} {query.at!r}"
         return f"{kind} {_text(query.column)}{where}{by}"
-    for kind, of in OF_COLUMN.items():
-        if isinstance(query, of):
-            return f"{kind}{unit} {_text(query.column)}{where}{by}"
-    return f"count{unit}{where}{by}"
+    if isinstance(query, Count):
+        return f"count{unit}{where}{by}"
+    kind = next(kind for kind, of in OF_COLUMN.items() if isinstance(query, of))
+    return f"{kind}{unit} {_text(query.column)}{where}{by}"
 
 
 def _where(word: str, conditions: Where) -> str:

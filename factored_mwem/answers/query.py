@@ -56,14 +56,17 @@ MIDDLE = 0.5
 """The share of which a median is the quantile."""
 
 
+OneColumn = Compare | Between | OneOf | Missing
+
+
 @dataclass(frozen=True, slots=True)
 class AnyOf:
     """At least one of `parts`, which may be of different columns."""
 
-    parts: tuple[Compare | Between | OneOf | Missing, ...]
+    parts: tuple[OneColumn, ...]
 
 
-Condition = Compare | Between | OneOf | Missing | AnyOf
+Condition = OneColumn | AnyOf
 Where = tuple[Condition, ...]
 """Conditions that all hold."""
 
@@ -195,7 +198,7 @@ class Difference:
 Query = Single | Difference | Extreme | Distinct | Top
 
 
-def literals(where: Where) -> Iterator[Compare | Between | OneOf | Missing]:
+def literals(where: Sequence[Condition]) -> Iterator[OneColumn]:
     """The conditions of one column each that a query puts."""
     for each in where:
         yield from each.parts if isinstance(each, AnyOf) else (each,)

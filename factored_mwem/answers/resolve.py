@@ -25,6 +25,7 @@ from factored_mwem.answers.query import (
     Single,
     Total,
     Where,
+    literals,
 )
 from factored_mwem.answers.restriction import (
     Ends,
@@ -131,9 +132,10 @@ class _Weights:
     def where(self, conditions: Sequence[Condition], ends: Ends = "even") -> dict[int, np.ndarray]:
         """float64[codes] by attribute: conditions of one column are taken together."""
         weights: dict[int, np.ndarray] = {}
-        for column in dict.fromkeys(c.column for c in conditions):
+        each = list(literals(conditions))  # `cases` takes apart what `or` joins
+        for column in dict.fromkeys(c.column for c in each):
             a, codes = self.source(column)
-            attribute, own = self.domain[column], [c for c in conditions if c.column == column]
+            attribute, own = self.domain[column], [c for c in each if c.column == column]
             shares = self.shares(attribute, own, ends)
             weights[a] = weights.get(a, 1.0) * shares[codes]
             if ends != "even":

@@ -38,4 +38,4 @@ def spelt(query: Asked, domain: Domain) -> Asked:
                 changed[each.name] = renamed(value)
         return replace(part, **changed)
 
-    return renamed(query)  # type: ignore[no-any-return]
+    return renamed(query)

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expression
 
 COMPARED: dict[str, Comparison] = {"eq": "=", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-OF_COLUMN = {"avg": Mean, "sum": Total, "stddev": Deviation, "stddevpop": Deviation, "stddevsamp": Deviation}
+OF_COLUMN: dict[str, type[Mean | Total | Deviation]] = {
+    "avg": Mean, "sum": Total, "stddev": Deviation, "stddevpop": Deviation, "stddevsamp": Deviation,
+}  # fmt: skip
 ALLOWED = {"expressions", "from", "from_", "where", "group", "order", "limit", "kind", "hint"}
 """Parts of a SELECT that are read, or say nothing."""
 

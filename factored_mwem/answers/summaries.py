@@ -35,7 +35,9 @@ def extreme(query: Extreme, domain: Domain) -> Answer:
     figures = [end, unknown, unknown, end] if query.greatest else [end, unknown, end, unknown]
     if attribute.type in ("date", "datetime"):
         figures = in_dates(figures, attribute.type)
-    return Answer("", (), ((),), *figures, "domain", False, (FROM_DOMAIN.format(name),))
+    estimate, stderr, least, most = figures
+    note = FROM_DOMAIN.format(name)
+    return Answer("", (), ((),), estimate, stderr, least, most, "domain", False, (note,))
 
 
 def distinct(counts: Answer) -> Answer:

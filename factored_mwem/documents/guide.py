@@ -24,6 +24,7 @@ TOPICS = {
     "planning": "compare epsilons before any is spent, or find the epsilon for an error",
     "certificate": "how far off the released rows are, measured inside the budget, or refusing a release",
     "answers": "queries of a release, with error bars: free, from the model file alone",
+    "questions": "what can be asked of a release, in words or in SQL, and how answers name what they mean",
     "counted": "of a release of people: counts of people, of rows, and per person, with error bars",
     "condition": "rows that meet a condition, that complete known ones, or in which values are balanced",
     "graph": "a private list of edges: a synthetic graph, and cuts with error bars",

@@ -238,8 +238,8 @@ def tied_pruned(tie: Computed, first: First, source: Attribute, seen: Measuremen
     counts = np.zeros(attribute.size, dtype=np.int64)
     counts[codes[kept]] = noisy[kept]
     lost = float(noisy[~kept].sum())
-    most = most_of(lost, seen.stddev, int((~kept).sum()))
-    return Pruned(attribute, codes, kept, counts, 0.0, lost, most)
+    moved_at_most = most_of(lost, seen.stddev, int((~kept).sum()))
+    return Pruned(attribute, codes, kept, counts, 0.0, lost, moved_at_most)
 
 
 def derived_attributes(

@@ -71,7 +71,8 @@ class Pruned:
         parts = [max(part, 0.0) for part in (listed, self.clipped, self.other, null)]
         whole = max(sum(parts), 1.0)
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
-        return Fate(*(round(part / whole, 4) for part in parts), math.ceil(most * 1e6) / 1e6)
+        kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
+        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6)
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.answers.grammar import parse_where
-from factored_mwem.answers.query import Where
+from factored_mwem.answers.query import OneColumn
 from factored_mwem.answers.resolve import column_of
 from factored_mwem.answers.restriction import share_of_codes, values_meet
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
@@ -47,7 +47,7 @@ class RowCondition:
     """
 
     domain: Domain
-    where: Where
+    where: tuple[OneColumn, ...]
     shares: Mapping[int, np.ndarray]
 
     @classmethod

@@ -215,7 +215,9 @@ def test_errors_of_the_model_are_those_of_replicates_and_of_what_they_miss() -> 
     found = answering(errors=Known).answer(text)
     of_noise, of_rows = OF_NOISE[2] * 10 * math.sqrt(8), OF_ROWS[2] * 200
     variance = REPLICATES**2 * np.var([1, 3, 5, 7], ddof=1)
-    variance += (of_noise**2 + of_rows**2) * (0.5 * 0.5) * (0.6 * 0.4)
+    shares = [(120 / 200 + 10 / 200) / 1.1]  # no share is less than its noise leaves open
+    variance += (of_noise**2 + of_rows**2) * (0.5 * 0.5) * shares[0] * (1 - shares[0])
+    variance += 10**2 * 2 * 0.5**2 * 0.5**2  # of day alone
     half = Z * math.sqrt(variance)
     assert found.estimate[0] == pytest.approx(60)
     assert (found.low[0], found.high[0]) == pytest.approx((max(56 - half, 0), 56 + half))
@@ -231,10 +233,11 @@ def test_dependence_that_was_measured_is_not_missed() -> None:
     one = np.zeros(1, dtype=np.int64)
     missed = {k: MissedDependence(answering().evidence, t).covariance(one, one)[0] for k, t in terms.items()}
     assert missed[0, 1] == pytest.approx(0) and missed[1, 2] > 0
-    p, q, r = 100 / 200, TABLE[:, 0].sum() / 200, 120 / 200
+    p, q, r = 100 / 200, TABLE[:, 0].sum() / 200, (120 + 10) / 220
     two, three = ((OF_NOISE[k] ** 2 * 800 + (OF_ROWS[k] * 200) ** 2) for k in (2, 3))
     v = [x * (1 - x) for x in (p, q, r)]
     by_hand = two * v[2] * (v[0] * q**2 + v[1] * p**2) + three * v[0] * v[1] * v[2]
+    by_hand += 10**2 * 2 * 0.5**2 * p**2 * q**2  # what noise hides of day alone
     assert missed[0, 1, 2] == pytest.approx(by_hand)
 
 

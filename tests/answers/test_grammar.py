@@ -97,7 +97,8 @@ def test_every_query_reads_back_from_its_text(query) -> None:
 
 
 REFUSED = [
-    "", " ", "sum", "top x age", "min age by sex", "'count'", "count where", "count where age", "count where age >= ", "count by",
+    "", " ", "sum", "top x age", "min age by sex", "'count'",
+    "count where", "count where age", "count where age >= ", "count by",
     "count by a,", "count by a b", "count where age >= 40 or", "count where in (1)",
     "count where a in ()", "count where a in (1", "count where a between 1", "count where a between 1, 2",
     "count where a is", "count where a is 4", "count where 'a = 1", 'count where "a\\" = 1', "mean",
@@ -108,7 +109,8 @@ REFUSED = [
     "count per", "count per people", "count people rows", "mean rows", "count rows by people",
     "count per 'person'",
     "quantile 1e400 x", "count where not", "count where " + "(" * 3000, "count where " + "not " * 3000,
-    "SELECT count(*) FROM t WHERE " + "(" * 3000, "SELECT count(*) FROM t WHERE " + "NOT " * 3000, "cube", "share given", "count by a by b",
+    "SELECT count(*) FROM t WHERE " + "(" * 3000, "SELECT count(*) FROM t WHERE " + "NOT " * 3000,
+    "cube", "share given", "count by a by b",
 ]  # fmt: skip
 
 
