@@ -37,7 +37,8 @@ MADE = {
     "draft.domain.json monday.parquet piped/part-00000.parquet adult.toml adult.synthetic.fmwem",
     "people": "visits.synthetic.parquet thousand.csv",
     "order": "ordered.parquet",
-    "tables": "datapackage.json clinic/visits.parquet clinic/manifest.json more/drugs.parquet two/visits.parquet",
+    "tables": "datapackage.json clinic/visits.parquet clinic/manifest.json more/drugs.parquet "
+    "two/visits.parquet",
     "domain": "visits.synthetic.parquet domain.schema.json",
     "draft": "draft.json reviewed.json reviewed.parquet",
     "rules": "staff.synthetic.parquet",
