@@ -1,7 +1,8 @@
 """Differentially private synthetic tables by factored MWEM.
 
     release                        a synthetic table from a private one, and what it cost
-    release_tables, Package        synthetic tables that belong together; LinkedTable, Reference: how they do
+    release_tables, LinkedRelease  synthetic tables that belong together
+    Package, LinkedTable, Reference  which those are, and by which keys
     push_down                      a table in a database whose rows must stay there
     plan, Planned                  epsilons side by side before any is spent: what is promised, and expected
     learn                          a domain for a private table, paid for once

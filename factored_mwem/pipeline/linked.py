@@ -256,8 +256,10 @@ def release_tables(
     sample_seed: int | None = None,
     **options: Unpack[BookedChoices],
 ) -> LinkedRelease:
-    """Synthetic tables that belong together, as the private ones do: see LinkedRelease. Private input: the
-    tables of the package that are not public; a path names the descriptor of a data package.
+    """Synthetic tables that belong together, as the private ones do.
+
+    Private input: the tables of the package that are not public; a path names the descriptor of a data
+    package. What is returned is safe to publish.
 
     `marginals`: the order K of the marginals that must come out right, of the columns of each table and of
     those that it hangs on. `domains`: which values may appear, by table; without one a share of the budget
@@ -265,6 +267,19 @@ def release_tables(
     given, and where the cost is entered.
 
     Raises as `release`.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import LinkedTable, Package, Reference, release_tables
+    >>> users = pa.table({"id": [1, 2, 3], "sex": ["F", "M", "F"]})
+    >>> visits = pa.table({"user": [1, 1, 3], "ward": ["a", "b", "a"]})
+    >>> package = Package.of([
+    ...     LinkedTable("users", users, key="id"),
+    ...     LinkedTable("visits", visits, parent=Reference("user", "users"))])
+    >>> domains = {"users": {"fields": [{"name": "sex", "categories": ["F", "M"]}]},
+    ...     "visits": {"fields": [{"name": "ward", "categories": ["a", "b"]}]}}
+    >>> made = release_tables(package, 2, domains=domains, rows=50, epsilon=1.0)
+    >>> made.tables()["users"].shape, made.tables()["visits"].column_names
+    ((50, 2), ['user', 'ward'])
     """
     choices: dict[str, Any] = dict(options)
     booking = Booking.of(choices)

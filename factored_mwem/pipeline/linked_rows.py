@@ -32,6 +32,14 @@ class LinkedRelease:
     """The models of the tables of a package, by name, and the record of what they cost: all public.
 
     A table comes out with its columns, its types and fresh keys: every row hangs on one that is there.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import LinkedTable, Package, release_tables
+    >>> alone = Package.of([LinkedTable("users", pa.table({"id": [1, 2], "sex": ["F", "M"]}), key="id")])
+    >>> sex = {"users": {"fields": [{"name": "sex", "categories": ["F", "M"]}]}}
+    >>> made = release_tables(alone, 1, domains=sex, epsilon=1.0)
+    >>> made.tables(rows=20)["users"].num_rows, made.statement.guarantee.epsilon
+    (20, 1.0)
     """
 
     package: Package

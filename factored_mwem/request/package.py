@@ -23,7 +23,12 @@ MAX_NAME_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A column whose cells name rows of another table, `of`, by its primary key."""
+    """A column whose cells name rows of another table, `of`, by its primary key.
+
+    >>> from factored_mwem import Reference
+    >>> Reference("user_id", "users")
+    Reference(column='user_id', of='users')
+    """
 
     column: str
     of: str
@@ -34,6 +39,10 @@ class LinkedTable:
     """A table of a package. `source`: a path, pyarrow or any data frame; `key`: its primary key; `parent`:
     the private table it hangs on; `others`: public tables that it refers to. A `public` table is nobody's
     secret and is published as it is.
+
+    >>> from factored_mwem import LinkedTable, Reference
+    >>> LinkedTable("visits", "visits.csv", parent=Reference("user_id", "users")).references
+    (Reference(column='user_id', of='users'),)
     """
 
     name: str
@@ -51,7 +60,13 @@ class LinkedTable:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Tables that hang on one root: `private`, each after its parent, the root first; and `public` ones."""
+    """Tables that hang on one root: `private`, each after its parent, the root first; and `public` ones.
+
+    >>> from factored_mwem import LinkedTable, Package, Reference
+    >>> visits = LinkedTable("visits", "visits.csv", parent=Reference("user_id", "users"))
+    >>> Package.of([visits, LinkedTable("users", "users.csv", key="user_id")]).root.name
+    'users'
+    """
 
     private: tuple[LinkedTable, ...]
     public: tuple[LinkedTable, ...] = ()

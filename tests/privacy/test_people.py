@@ -558,8 +558,9 @@ def test_a_table_that_has_the_column_already_is_refused_before_anything_is_spent
     assert not noise.calls
 
 
-def test_learning_reads_grains_and_charges_for_a_person() -> None:
+def test_learning_reads_grains_and_charges_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scale of every reading is that of one person, in grains: G times what one row would cost."""
+    monkeypatch.setattr("factored_mwem.privacy.discover.GLANCE", Fraction(1))  # which follows from noise
     policy = Policy.of(privacy_id="who", people=True, contributions=MOST)
     plain = replace(policy.unit, grains=0, contributions=1)
     scales = []
