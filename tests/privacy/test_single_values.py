@@ -241,7 +241,7 @@ def wanted(cost: int, rows: float) -> Wanted:
 
 def test_the_second_look_is_for_what_spares_most_rows_and_costs_no_more_than_it_may() -> None:
     """Seen to fail where costs were those of equal claims, and where the first that is too dear ends it."""
-    dear, cheap, middling = wanted(100, 50.0), wanted(2, 30.0), wanted(10, 20.0)
+    dear, cheap, middling = wanted(100, 300.0), wanted(2, 30.0), wanted(10, 20.0)
     chosen, costs = worthwhile([dear, middling, cheap], Fraction(20))
     assert chosen == [cheap.looked, middling.looked] and sum(costs) == 20
     chosen, costs = worthwhile([cheap], Fraction(20))
