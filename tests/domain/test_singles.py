@@ -67,9 +67,7 @@ def little_known(counts: np.ndarray, seed: int) -> tuple[SingleCells, np.ndarray
 
 @pytest.mark.parametrize("seed", range(5))
 def test_of_what_is_left_of_few_values_those_that_are_there_are_seen(seed: int) -> None:
-    """Five of four thousand are left, too few for their counts to look lumpy. Seen to fail where counts are
-    tried that are less than the noise: nearly all of what is drawn is nobody's then.
-    """
+    """Five of four thousand are left, too few for their counts to look lumpy."""
     counts, left = np.zeros(4000, dtype=np.int64), np.random.default_rng(seed).choice(4000, 5, replace=False)
     counts[left] = 160
     cells, noisy = little_known(counts, seed)
