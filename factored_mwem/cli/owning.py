@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -87,6 +87,8 @@ def verify_command(
     go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it.
     """
     from factored_mwem.cli import console
+    from factored_mwem.cli.packaging import LinkFlags, domains_beside, marginals_alone, package_at
+    from factored_mwem.owner.verifier.packages import verify_tables
     from factored_mwem.owner.verifier.verify import verify
     from factored_mwem.pipeline.progress import show_count
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT
@@ -95,16 +97,20 @@ def verify_command(
     if str(source) == STANDARD_INPUT or settings.push_down:
         raise InputError("verify reads the rows again and again; write them to a file first, and name that")
     show = console.wants_progress(no_progress) and not json_only
+    package = package_at(source, LinkFlags())
     with show_count("comparing with neighbours") if show else contextlib.nullcontext() as step:
-        verified = verify(
-            source,
-            workload,
-            settings.policy,
-            domain=domain_path(source, settings.domain),
-            columns=settings.columns,
-            pairs=pairs,
-            report=lambda done: step(done, pairs) if step is not None else None,
-        )
+        how: dict[str, Any] = {
+            "pairs": pairs,
+            "report": lambda done: step(done, pairs) if step is not None else None,
+        }
+        if package is not None:
+            order, domains = marginals_alone(settings), domains_beside(package)
+            verified = verify_tables(package, order, settings.policy, domains=domains, **how)
+        else:
+            domain = domain_path(source, settings.domain)
+            verified = verify(
+                source, workload, settings.policy, domain=domain, columns=settings.columns, **how
+            )
     print(json.dumps(verified.facts) if json_only else verified_text(verified), flush=True)
     if not verified.holds:
         raise typer.Exit(1)

@@ -86,12 +86,7 @@ def run_package(
     """Release the tables of a package and write its files. What can be refused is refused before a row is
     read.
     """
-    for name in sorted(OWN - TAKEN):
-        if getattr(settings, name) != type(settings).model_fields[name].default:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
-    if settings.marginals is None:
-        raise InputError("nothing to keep: give --marginals K")
+    order = marginals_alone(settings)
     place = folder_of(settings.output or f"{_title(source)}.synthetic/")
     if place is None:
         raise InputError(f"-o {settings.output}: a package is a folder; end its name in a slash")
@@ -99,13 +94,11 @@ def run_package(
     files = PackageFiles.of(place, names, ".parquet", model=not settings.no_model)
     read = [path for each in (*package.private, *package.public) for path in read_paths(each.source)]
     check_paths(files.all, [*([source] if isinstance(source, Path) else []), *read])
-    beside = {each.name: _domain_beside(each.source) for each in package.private}
-    domains = {name: path for name, path in beside.items() if path is not None}
     request = LinkedRequest.of(
         package,
-        settings.marginals,
+        order,
         settings.policy,
-        domains=domains,
+        domains=domains_beside(package),
         rows=settings.rows,
         sample_seed=settings.sample_seed,
     )
@@ -121,6 +114,23 @@ def run_package(
 def _title(source: TableName) -> str:
     """What the package is called, after its file."""
     return PurePath(str(source)).name.split(".")[0].split("?")[0] or "package"
+
+
+def marginals_alone(settings: ReleaseSettings) -> int:
+    """The order of the marginals that are asked for. Raises InputError for what a package does not take."""
+    for name in sorted(OWN - TAKEN):
+        if getattr(settings, name) != type(settings).model_fields[name].default:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
+    if settings.marginals is None:
+        raise InputError("nothing to keep: give --marginals K")
+    return settings.marginals
+
+
+def domains_beside(package: Package) -> dict[str, Path]:
+    """NAME.domain.json beside each table's file, where it is there."""
+    beside = {each.name: _domain_beside(each.source) for each in package.private}
+    return {name: path for name, path in beside.items() if path is not None}
 
 
 def _domain_beside(source: Any) -> Path | None:

@@ -128,11 +128,21 @@ class LinkedViews(Private):
         counts = {
             count_of(child.name): pa.nulls(0, pa.int32()) for child in self.package.children(table.name)
         }
-        return Local(typed_view({ROOT: pa.nulls(0, pa.int64())} | kinds | counts, self.zones[table.name]))
+        return Local(
+            typed_view({ROOT: pa.nulls(0, pa.large_string())} | kinds | counts, self.zones[table.name])
+        )
 
     def roots(self, table: LinkedTable) -> Local:
         """Which root each row of a table hangs on, and nothing else."""
-        return Local(typed_view({ROOT: pa.array(self._rows[table.name].root)}, None))
+        return Local(typed_view({ROOT: self._named(table)}, None))
+
+    def _named(self, table: LinkedTable) -> pa.Array:
+        """The key of each row's root, as text. Not its number: which rows of a root are used follows from its
+        name, and numbers follow from who else is there.
+        """
+        root = self.package.root
+        keys = key_of(self._rows[root.name].cells, root.key).cast(pa.large_string())
+        return keys.take(pa.array(self._rows[table.name].root))
 
     def view(self, table: LinkedTable, known: Sequence[str], most: Mapping[str, int]) -> Local:
         """The rows of a table: ROOT, the columns that are to be learnt, and those that are `known`, in this
@@ -147,7 +157,7 @@ class LinkedViews(Private):
                     columns[beside(above.name, name)] = cells.take(pa.array(at))
             at = self._rows[above.name].parent[at]
         ordered = {name: columns[name] for name in (*to_learn, *known)}
-        return Local(typed_view({ROOT: pa.array(rows.root), **ordered}, self.zones[table.name]))
+        return Local(typed_view({ROOT: self._named(table), **ordered}, self.zones[table.name]))
 
     def _columns(self, table: LinkedTable, most: Mapping[str, int]) -> dict[str, pa.Array]:
         """Those that are modelled."""

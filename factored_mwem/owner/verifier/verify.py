@@ -176,20 +176,52 @@ class _Transcript(Private):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class _Search(Private):
+class Comparing(Private):
     """The pairs so far, and what was found."""
+
+    stages: dict[str, list[float]] = field(default_factory=dict, kw_only=True)
+    failures: list[Failure] = field(default_factory=list, kw_only=True)
+    pairs: int = field(default=0, kw_only=True)
+    draws: int = field(default=0, kw_only=True)
+    refused: int = field(default=0, kw_only=True)
+    failed: int = field(default=0, kw_only=True)
+
+    @property
+    def verified(self) -> Verified:
+        stages = tuple(
+            VerifiedStage(name, int(count), worst) for name, (count, worst) in sorted(self.stages.items())
+        )
+        return Verified(self.pairs, self.draws, stages, self.refused, self.failed, tuple(self.failures))
+
+    def _note(self, findings: Sequence[Finding], words: str, more: Sequence[Failure] = ()) -> None:
+        """Count the findings of a run; those beyond what was charged are failures."""
+        wrong = []
+        for finding in findings:
+            tally = self.stages.setdefault(finding.stage, [0, 0.0])
+            tally[0] += 1
+            tally[1] = max(tally[1], finding.ratio)
+            if not finding.ratio <= 1 + SLACK:
+                why = finding.wrong or f"moved by {finding.ratio:.6g} times what was charged"
+                wrong.append(Failure(finding.stage, words, why))
+        self.draws += len(findings)
+        self._fail([*wrong, *more])
+
+    def _fail(self, failures: Sequence[Failure]) -> None:
+        if failures:
+            self.failed += 1
+            if len(self.failures) < MAX_FAILURES:
+                self.failures.append(failures[0])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _Search(Comparing):
+    """Of a single table."""
 
     request: Request
     sheet: Sheet
     rows: int
     tap: Tap
     rng: Generator
-    stages: dict[str, list[float]] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
-    pairs: int = 0
-    draws: int = 0
-    refused: int = 0
-    failed: int = 0
 
     def run(self, pairs: int, report: Callable[[int], None]) -> Verified:
         primed = False
@@ -208,10 +240,7 @@ class _Search(Private):
                 self.pairs += 1
                 report(self.pairs)
             primed = not primed
-        stages = tuple(
-            VerifiedStage(name, int(count), worst) for name, (count, worst) in sorted(self.stages.items())
-        )
-        return Verified(self.pairs, self.draws, stages, self.refused, self.failed, tuple(self.failures))
+        return self.verified
 
     def _begin(self, base: Base, primed: bool) -> _Transcript | None:
         """The base run. None if a primed table cannot be released: a failure, for the table itself can."""
@@ -257,25 +286,6 @@ class _Search(Private):
             different = [name for name, value in base.public.items() if shown[name] != value]
             why = [f"the released {name} depends on one person's rows" for name in different]
             self._note(run.findings, edit.words, [Failure("release", edit.words, w) for w in why])
-
-    def _note(self, findings: Sequence[Finding], words: str, more: Sequence[Failure] = ()) -> None:
-        """Count the findings of a run; those beyond what was charged are failures."""
-        wrong = []
-        for finding in findings:
-            tally = self.stages.setdefault(finding.stage, [0, 0.0])
-            tally[0] += 1
-            tally[1] = max(tally[1], finding.ratio)
-            if not finding.ratio <= 1 + SLACK:
-                why = finding.wrong or f"moved by {finding.ratio:.6g} times what was charged"
-                wrong.append(Failure(finding.stage, words, why))
-        self.draws += len(findings)
-        self._fail([*wrong, *more])
-
-    def _fail(self, failures: Sequence[Failure]) -> None:
-        if failures:
-            self.failed += 1
-            if len(self.failures) < MAX_FAILURES:
-                self.failures.append(failures[0])
 
 
 def public(release: Release) -> dict[str, Any]:

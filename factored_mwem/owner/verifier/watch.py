@@ -120,6 +120,12 @@ class WatchedRelease(Run):
         self._tap, self._base = tap, base
         self._pinned = dict(pinned or {})
 
+    def again(self, base: WatchedRelease | None = None) -> WatchedRelease:
+        """Another run: a base run, or a replay of one."""
+        if base is None:
+            return WatchedRelease(self._tap)
+        return WatchedRelease(self._tap, base.pinned, base.draws)
+
     @property
     def pinned(self) -> dict[str, Any]:
         return self._pinned

@@ -1,0 +1,59 @@
+"""`verify` of packages: it holds, and sees what one root would do to others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from factored_mwem import LinkedTable, Package, Reference
+from factored_mwem.owner.verifier.packages import verify_tables
+from factored_mwem.owner.verifier.verify import Verified
+from factored_mwem.pipeline import linked_views
+from factored_mwem.pipeline.linked_views import LinkedViews
+
+pytestmark = pytest.mark.slow
+DOMAINS = {
+    "homes": {"fields": [{"name": "region", "categories": ["n", "s"]}]},
+    "persons": {"fields": [{"name": "sex", "categories": ["F", "M"]}]},
+    "visits": {"fields": [{"name": "ward", "categories": ["a", "b", "c"]}]},
+}
+
+
+def town() -> Package:
+    rng = np.random.default_rng(2)
+    homes = pa.table({"home": np.arange(50), "region": rng.choice(["n", "s"], 50)})
+    home = np.repeat(np.arange(50), rng.integers(0, 4, 50))
+    persons = pa.table({"id": np.arange(len(home)), "home": home, "sex": rng.choice(["F", "M"], len(home))})
+    person = rng.integers(0, len(home), 160)
+    visits = pa.table({"person": person, "ward": rng.choice(["a", "b", "c"], 160)})
+    return Package.of(
+        [
+            LinkedTable("homes", homes, "home"),
+            LinkedTable("persons", persons, "id", Reference("home", "homes")),
+            LinkedTable("visits", visits, None, Reference("person", "persons")),
+        ]
+    )
+
+
+def verified(pairs: int = 20) -> Verified:
+    """Few rows of a root are used, so that it shows which."""
+    return verify_tables(town(), 2, domains=DOMAINS, epsilon=3.0, contributions=2, pairs=pairs, seed=1)
+
+
+def test_a_package_keeps_its_promise() -> None:
+    done = verified()
+    assert done.holds and done.draws > 100 and done.worst > 0.9, done
+
+
+def test_rows_that_are_chosen_by_the_number_of_a_root_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: who else is there decides which rows of a root are used."""
+    monkeypatch.setattr(LinkedViews, "_named", lambda self, table: pa.array(self._rows[table.name].root))
+    assert verified().failed
+
+
+def test_a_key_that_the_first_root_keeps_for_itself_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: of a key that two roots claim, the first alone has the row."""
+    honest = linked_views.first_of
+    monkeypatch.setattr(linked_views, "first_of", lambda keys, root=None: honest(keys))
+    assert verified(40).failed
