@@ -1,11 +1,12 @@
-"""Unit: which tables are neighbours, and every sensitivity; no other file states one.
+"""Unit: which tables are neighbours, and how far one person moves counts of rows: the sensitivities that all
+others follow from.
 
 A person contributes at most k rows. Under add-remove a neighbour has one person more or less; under replace
 one person's rows are exchanged for another's, which is one removal and one addition.
 
-Where each person weighs one, a row of a person with n rows weighs floor(G / m) grains, where m is n, or of a
-large n more (`weighed_as`), and counts are sums of grains: a person's n rows come to at most G, whatever n
-is. To every sensitivity but `l0_of_marginal` such a person is one who has G rows that weigh one grain each.
+Where each person weighs one, a person is divided into G grains, and each of their n rows weighs floor(G / n):
+n rows come to at most G. (Of many rows each weighs less: see `weighed_as`.) Counts are sums of grains. To
+every sensitivity but `l0_of_marginal` such a person is one who has G rows that weigh one grain each.
 """
 
 from __future__ import annotations

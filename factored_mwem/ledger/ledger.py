@@ -5,9 +5,10 @@ transaction that checks the cap, writes the entry and appends the event to the c
 the same time cannot spend the same budget. A ledger holds names, parameters, costs and keyed fingerprints,
 and no private value.
 
-A run's mark is in the books before it draws. So a journal that holds a draw under a mark which the books do
-not know was written with a newer copy of the ledger. One that holds no draw proves nothing: a crash between
-`Journal.begin` and `Ledger.reserve` leaves that, and nothing was paid for.
+Each run enters a random mark in the ledger before it draws, and notes its draws under that mark in a file of
+its own, its journal. So a journal with draws under a mark that this ledger lacks shows that an older copy of
+the ledger was put back. A journal without draws proves nothing: a crash between `Journal.begin` and
+`Ledger.reserve` leaves one, and nothing was paid for.
 
 This class is the same for all kinds of ledger. Each kind adds how it is read and written: `_reading` is a
 consistent snapshot; `_writing` is atomic, and nobody else writes meanwhile.

@@ -41,7 +41,9 @@ class FittingViews:
         self._stride, self._next = _coprime(len(views)), 0
 
     def which(self, estimate: Estimate) -> np.ndarray:
-        """int64[k]: of this round's turn, or of the next that has any, the views that fit."""
+        """int64[k]: the views that fit. Where there are many, each round looks at a part of them, its turn; if
+        none of it fits, at the next.
+        """
         largest = max(len(part.attributes) for part in estimate.forest.components)
         size = int(min(MAX_TURN, max(MIN_TURN, MAX_WORK / largest**2)))
         count = len(self.views)

@@ -77,7 +77,7 @@ class Estimate:
         self.forest.correct(self.beyond)
 
     def fit(self, attributes: Sequence[int], *, iterations: int, enough: float) -> None:
-        """Fit the component that holds `attributes`, joined if they are several, to what lies inside it."""
+        """Join the components that hold `attributes`, and fit the result to all measurements inside it."""
         forest = self.forest
         old = {int(forest.part_of[a]) for a in attributes}
         inside = {a for id_ in old for a in forest.components_by_id[id_].attributes}

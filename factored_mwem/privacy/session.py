@@ -1,5 +1,5 @@
-"""Session: the one door to private numbers. Every verb charges the accountant before anything is read, and
-hands out nothing without noise. Its own are `select`, `measure` and `exceeds`; those of other mechanisms are
+"""Session: the one door to private numbers. Every verb charges the accountant before anything is read (a test
+that `exceeds` asks was charged when it began), and hands out nothing without noise. Its own are `select`, `measure` and `exceeds`; those of other mechanisms are
 functions that take a session: `discover`, `measure_residuals`, `measure_smooth`, `measure_by_laplace`.
 """
 
@@ -110,7 +110,7 @@ class SparseVector:
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
     """The accountant that pays, the unit protected, the noise, the sealed rows, and where their codes lie.
-    `select` and `measure` are here, `discover` and `measure_residuals` elsewhere; there is no other way.
+    Its verbs, and the functions that the head of this file names, are the only way to these rows.
     """
 
     accountant: Accountant
