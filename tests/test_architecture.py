@@ -256,7 +256,7 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.verifier.sheet pipeline.linked sessions.graph.request sessions.statistic.sample "
+        "owner.verifier.packages owner.verifier.sheet pipeline.linked sessions.graph.request sessions.statistic.sample "
         "tables.backends.local tables.backends.source"
     ),
 }
@@ -364,8 +364,8 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
 
 
 SEEDED = (
-    "answers.bootstrap_table pipeline.drawable workload.queries.ranges owner.verifier.verify "
-    "sessions.graph.result"
+    "answers.bootstrap_table pipeline.drawable workload.queries.ranges "
+    "owner.verifier.packages owner.verifier.verify sessions.graph.result"
 )
 """Where a generator is made: for sampling, of graphs too; for worlds drawn from a public model, and old noise
 simulated; for workloads of random boxes; for the neighbours of a table that is verified.

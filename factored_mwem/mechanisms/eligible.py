@@ -41,8 +41,8 @@ class FittingViews:
         self._stride, self._next = _coprime(len(views)), 0
 
     def which(self, estimate: Estimate) -> np.ndarray:
-        """int64[k]: the views that fit. Where there are many, each round looks at a part of them, its turn; if
-        none of it fits, at the next.
+        """int64[k]: the views that fit. Where there are many, each round looks at a part of them, its turn;
+        if none of it fits, at the next.
         """
         largest = max(len(part.attributes) for part in estimate.forest.components)
         size = int(min(MAX_TURN, max(MIN_TURN, MAX_WORK / largest**2)))

@@ -1,6 +1,7 @@
 """Session: the one door to private numbers. Every verb charges the accountant before anything is read (a test
-that `exceeds` asks was charged when it began), and hands out nothing without noise. Its own are `select`, `measure` and `exceeds`; those of other mechanisms are
-functions that take a session: `discover`, `measure_residuals`, `measure_smooth`, `measure_by_laplace`.
+that `exceeds` asks was charged when it began), and hands out nothing without noise. Its own are `select`,
+`measure` and `exceeds`; those of other mechanisms are functions that take a session: `discover`,
+`measure_residuals`, `measure_smooth`, `measure_by_laplace`.
 """
 
 from __future__ import annotations
