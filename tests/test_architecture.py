@@ -256,8 +256,8 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.verifier.packages owner.verifier.sheet pipeline.linked sessions.graph.request sessions.statistic.sample "
-        "tables.backends.local tables.backends.source"
+        "owner.verifier.packages owner.verifier.sheet pipeline.linked sessions.graph.request "
+        "sessions.statistic.sample tables.backends.local tables.backends.source"
     ),
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
