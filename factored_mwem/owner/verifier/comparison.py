@@ -215,7 +215,7 @@ def _losses_of_keys(base: ComparedDraw, near: ComparedDraw, first: Keys, second:
         # what it was asked for.
         own = calls[0].loss((len(alone), math.sqrt(sum(gap * gap for gap in alone)), most))[1]
         charged = float(near.entry.delta)
-        stated = float(own) if own > FINEST else 0.0
+        stated = float(own) if own > len(alone) * FINEST else 0.0  # a tail for each key
         ratio = max(expected, stated) / charged if charged else math.inf
         findings.append(Finding(f"{stage}: delta", ratio))
     return findings
