@@ -70,6 +70,7 @@ def worst_delta(noise: Admissible, bounds: tuple[float, ...] = (1, 1.37, 2, 7.5,
 EPSILONS = (0.05, 0.3, 1.0, 2.0, 5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_discrete_cauchy_is_pure(epsilon: float) -> None:
     noise = Admissible.cauchy(epsilon)
@@ -146,6 +147,7 @@ def test_cauchy_on_several_coordinates() -> None:
     assert worst <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_planted_bugs_break_the_promise(epsilon: float) -> None:
     """Half the scale; beta forgotten, so that S may change by any factor (here by e); both are seen."""

@@ -111,6 +111,7 @@ SMALL = Draw(1, concentrated=True)
 CAPS = [(1.0, 0.05), (1.0, 0.01), (0.5, 0.1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), CAPS)
 @pytest.mark.parametrize("units", [1, 2, 4])
 def test_no_strategy_gains_more_than_the_cap(epsilon: float, delta: float, units: int) -> None:
@@ -133,6 +134,7 @@ def test_a_sum_in_any_order_is_no_filter() -> None:
     assert gained(of_cap(Cap.of(2.0, 0.01)), 2.0, [SMALL, Draw(8)]) <= 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "too_generous",
     [

@@ -48,6 +48,7 @@ def test_norms_of_a_marginal(unit: Unit, norm: str) -> None:
     assert greatest(unit, NORMS[norm]) == getattr(unit, norm)
 
 
+@pytest.mark.slow
 @every_unit
 def test_score_distance(unit: Unit) -> None:
     """The L1 distance to a fixed public table, over public tables with answers above and below the counts."""

@@ -60,6 +60,7 @@ def as_expected(evidence: Evidence, noise: float, count: int = 2000) -> bool:
     return all((np.abs(found / of - 1) < 0.3).all() for found, of in wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("composition", list(Composition))
 def test_one_measured_column_has_the_variance_of_its_noise_and_of_its_rows(composition, monkeypatch) -> None:
     """20,000 records told by 1,000 rows."""

@@ -158,6 +158,7 @@ def changed(manifest: Path, to: Path, **update: Any) -> Path:
 # ---- the judges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -225,6 +226,7 @@ BROKEN: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", list(BROKEN))
 def test_a_broken_file_would_be_seen(bug: str, releases: Releases, tmp_path: Path) -> None:
     manifest = releases("declared", "town.csv")

@@ -113,6 +113,7 @@ def test_no_page_takes_the_place_of_its_release(file: str, here: Path, fmwem: Fm
     assert (here / file).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_page_against_the_table(here: Path, fmwem: Fmwem) -> None:
     assert fmwem("release", "t.csv", "--marginals", 1, "--report").code == 0
     done = fmwem("report", "t.synthetic.manifest.json", "--against", "t.csv")

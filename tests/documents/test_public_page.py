@@ -130,6 +130,7 @@ def test_a_changed_number_changes_the_page(made: Release, tmp_path: Path) -> Non
 CANARIES = ("CANARY-mauve", "718281828459045", "2.718281828459")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [PEOPLE, None], ids=["declared", "learnt"])
 def test_no_private_value_reaches_the_page(domain: Any, tmp_path: Path) -> None:
     table = people(3000)
@@ -209,6 +210,7 @@ SHAPES: dict[str, Callable[[], Release]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_every_kind_of_release_has_a_page(shape: str, tmp_path: Path) -> None:
     made = SHAPES[shape]()
@@ -312,6 +314,7 @@ def test_the_certificate_stands_apart_from_what_the_model_expects(made: Release)
     assert "has no certificate" in check_page(page_of(made, made.manifest)).words
 
 
+@pytest.mark.slow
 def test_what_is_expected_comes_from_replicates(made: Release) -> None:
     """More noise, a larger error: of the same table at a tenth of the budget."""
     rows = []

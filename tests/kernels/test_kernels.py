@@ -196,6 +196,7 @@ def test_rounding_is_to_the_nearest_unit_of_the_grid() -> None:
     assert found.tolist() == [3 + 2]
 
 
+@pytest.mark.slow
 @named
 def test_one_row_moves_a_distance_by_at_most_one_record(
     shape: tuple[int, ...], marginals: list[tuple[int, ...]]

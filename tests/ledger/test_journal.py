@@ -176,6 +176,7 @@ def test_what_is_asked_of_the_server_does_not_depend_on_the_draw(
 # --- files alone ---
 
 
+@pytest.mark.slow
 def test_a_file_torn_anywhere_keeps_what_is_whole(tmp_path: Path) -> None:
     """Cut after every byte, or filled with zeros from there, as after a power cut a file may have its length
     and not its content: never an error, always a prefix of the records, and the next record follows it.

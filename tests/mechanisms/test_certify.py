@@ -208,6 +208,7 @@ def check_bounds(unit: Unit, composition: Composition, workload: int) -> None:
 UNITS = [Unit(), Unit(contributions=3), Unit(Neighbours.REPLACE), Unit(Neighbours.REPLACE, by_id=True)]
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("workload", [1, 3])

@@ -214,6 +214,7 @@ POLICIES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", POLICIES, ids=str)
 def test_what_is_asked_is_charged_for(choices: dict[str, Any]) -> None:
     fake = FakeNoise()

@@ -212,6 +212,7 @@ def test_counts_of_a_bin_are_averaged_by_precision_with_both_looks() -> None:
     assert deviations[0] == pytest.approx((1 / 9 + 1 / 4 + 1 / 32) ** -0.5)
 
 
+@pytest.mark.slow
 def test_two_values_are_all_there_is() -> None:
     """Seen to fail: 0 and 1 of brfss2015 got a bin from 100,000 to a million in one of 100 columns."""
     table = pa.table({"x": [0, 1] * 10_000, "known": np.zeros(20_000, bool)})

@@ -233,12 +233,14 @@ def check_charge(unit: Unit, composition: Composition) -> None:
     assert recomputed > door.accountant.budget.amount * 999 / 1000
 
 
+@pytest.mark.slow
 @both
 @every_unit
 def test_the_ledger_pays_for_what_the_sampler_adds(unit: Unit, composition: Composition) -> None:
     check_charge(unit, composition)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("plant", ["sensitivity", "unpaid", "scale", "price"])
 def test_planted_discounts_fail(

@@ -37,6 +37,7 @@ def chosen(shape: tuple[int, ...], records: float, order: int = 3, **choices: ob
 BITS = (2,) * 22
 
 
+@pytest.mark.slow
 def test_all_small_marginals_are_swept_where_noise_is_small_and_none_where_it_is_not() -> None:
     loud, _ = chosen(BITS, 500.0, epsilon=0.1)
     quiet, plan = chosen(BITS, 200_000.0, epsilon=5.0)

@@ -290,6 +290,7 @@ def test_the_check_of_decisions_sees_a_leak() -> None:
     assert {"levels", "beliefs"} <= differing((30, 4, 25, 2, 3), 1, "replace", peeks="answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_all_trees_together_stay_within_the_cap(seed: int) -> None:
     """At every report and at the end, whatever is chosen; and what is offered says so beforehand."""

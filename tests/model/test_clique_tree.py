@@ -372,6 +372,7 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
 # ---- beliefs
 
 
+@pytest.mark.slow
 @kinds
 @seeds
 def test_calibration_makes_cliques_agree(kind: str, seed: int) -> None:

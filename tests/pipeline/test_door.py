@@ -192,6 +192,7 @@ def test_of_people_without_an_id_nobody_is_left(tmp_path: Path) -> None:
 ONE_CODE = {"c0": 2} | {f"c{i}": 1 for i in range(1, 70)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", [{}, {"engine": "mwem"}, {"domain": ONE_CODE}])
 def test_more_columns_than_an_array_has_axes(tmp_path: Path, choices: dict[str, Any]) -> None:
     """65 columns of one code each in one clique: rows could not be drawn once the budget was spent."""

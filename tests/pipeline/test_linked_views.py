@@ -50,7 +50,6 @@ def bundles(database: tuple[Rows, Rows, Rows]) -> dict[int, dict[str, Counter[An
     views = LinkedViews.of(PACKAGE, opened)
     views.read(opened)
     found: dict[int, dict[str, Counter[Any]]] = {}
-    first = list(dict.fromkeys(key for key, _ in database[0] if key is not None))
     for table in PACKAGE.private:
         known = [count_of(child.name) for child in PACKAGE.children(table.name)]
         for above in PACKAGE.ancestors(table):
@@ -59,7 +58,7 @@ def bundles(database: tuple[Rows, Rows, Rows]) -> dict[int, dict[str, Counter[An
         view = views.view(table, known, MOST)
         for batch in view.table.batches(view.schema.names):
             for row in batch.to_pylist():
-                home = first[row.pop(ROOT)]
+                home = int(row.pop(ROOT))
                 found.setdefault(home, {}).setdefault(table.name, Counter())[tuple(sorted(row.items()))] += 1
     return found
 
@@ -83,6 +82,7 @@ def neighbours(database: tuple[Rows, Rows, Rows]) -> Iterator[int]:
     return iter({key for key, _ in database[0] if key is not None})
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(databases)
 def test_a_root_moves_no_other_root(database: tuple[Rows, Rows, Rows]) -> None:

@@ -117,6 +117,7 @@ def heard(source: pa.Table, books: Path, caplog: pytest.LogCaptureFixture, **cho
     return lines(caplog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [DECLARED, LEARNT], ids=["declared", "learnt"])
 @pytest.mark.parametrize("choices", [{"engine": "mwem", "rounds": 2}, {}], ids=["mwem", "tree"])
 def test_the_log_follows_from_noisy_answers_alone(

@@ -38,6 +38,7 @@ def at(sizes: dict[str, int], epsilon: float, order: int = 3, **options: Any) ->
     return planned(sizes, order, epsilons=[epsilon], **options).prospects[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-9, 0.0])
 @pytest.mark.parametrize("sizes", [BITS, MIXED, WIDE], ids=["bits", "mixed", "wide"])
 def test_more_epsilon_is_never_a_larger_error(sizes: dict[str, int], delta: float) -> None:
@@ -55,6 +56,7 @@ def test_more_epsilon_is_never_a_larger_error(sizes: dict[str, int], delta: floa
     assert at_once == ({True} if sizes is BITS else {False} if sizes is WIDE else {True, False})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-9, 0.0])
 @pytest.mark.parametrize(("sizes", "error", "order"), [(BITS, 0.05, 3), (MIXED, 0.08, 2), (WIDE, 0.3, 3)])
 def test_finding_an_epsilon_is_inverse(sizes: dict[str, int], error: float, order: int, delta: float) -> None:

@@ -91,6 +91,7 @@ def greatest(neighbours: Neighbours, after: Sequence[np.ndarray]) -> tuple[int, 
     return max(int(c.sum()) for c in changes), max(int((c**2).sum()) for c in changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_a_person_moves_how_often_rows_agree_by_exactly_what_is_charged(neighbours: Neighbours) -> None:
     """Over all persons, and under replace over all pairs of them."""

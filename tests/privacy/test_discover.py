@@ -233,6 +233,7 @@ SEEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
 def test_the_brute_force_sees_planted_bugs(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for pair in SEEN:
@@ -259,6 +260,7 @@ def test_the_brute_force_sees_a_person_of_k_rows(part: str, unit: Unit) -> None:
             check_pair("text", smaller, ours, theirs, "string", Fraction(50))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     values=st.lists(st.sampled_from(POOLS["text"][1]), max_size=12),
@@ -432,6 +434,7 @@ def mostly_whole(tmp_path: Path, decimals: Sequence[str], rows: int) -> tuple[Pa
     return path, names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decimals", [["2.25"], [f"{i}.{i % 90 + 10}" for i in range(9)]])
 def test_decimals_among_whole_numbers_make_a_column_of_numbers(tmp_path: Path, decimals: list[str]) -> None:
     """One row in 25 has some: too few for votes, whether one value has them or nine that are not popular.
@@ -582,6 +585,7 @@ ODD_TEXTS = ("\x00", "true ", "\u0661\u0662", "\U0001f600", '"', "NULL")
 HOSTILE = [*ODD_NUMBERS, "+", "-0", *ODD_DATES, *ODD_TEXTS, "9999-12-31 23:59:59.999999999+99:99"]
 
 
+@pytest.mark.slow
 def test_no_value_of_one_row_decides_whether_the_release_succeeds() -> None:
     """Hostile text in every column, with declared and learnt domains, alone among good rows or not."""
     base = pa.table({c: ["1", "2.5", "2001-01-01", "true"] * 5 for c in "abcd"})

@@ -107,6 +107,7 @@ def check(kind: str, neighbours: Neighbours, most: int) -> tuple[int, int, int]:
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("most", [1, MOST])
@@ -114,6 +115,7 @@ def test_no_number_moves_by_more_than_a_persons_rows(kind: str, neighbours: Neig
     assert check(kind, neighbours, most)[2] == most  # and some moves by all of them
 
 
+@pytest.mark.slow
 def test_what_is_charged_is_reached() -> None:
     """A row that breaks all hypotheses moves every number."""
     assert check("undetermined", Neighbours.ADD_REMOVE, MOST)[1] == len(ASKED) * MOST**2

@@ -119,6 +119,7 @@ def moved(unit: Unit, some: int = 1) -> dict[str, int]:
     return greatest
 
 
+@pytest.mark.slow
 def test_a_person_more_moves_every_marginal_by_exactly_what_is_charged() -> None:
     unit = unit_of()
     assert moved(unit) == {name: getattr(unit, name) for name in NORMS}
@@ -132,6 +133,7 @@ def test_a_planted_weight_that_forgets_how_many_rows_there_are_is_seen(
     assert moved(unit, 5)["l1_of_marginal"] == MOST * unit.l1_of_marginal
 
 
+@pytest.mark.slow
 def test_a_planted_rule_that_uses_all_rows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     from factored_mwem.tables.inputs import people
 
@@ -145,6 +147,7 @@ def test_a_planted_rule_that_uses_all_rows_is_seen(monkeypatch: pytest.MonkeyPat
     assert moved(unit, 5)["l1_of_marginal"] > unit.l1_of_marginal
 
 
+@pytest.mark.slow
 def test_a_planted_rank_that_depends_on_other_people_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who else is there decides which rows of x are used: they move beside those of the person who came."""
     from factored_mwem.tables.inputs import people
@@ -196,6 +199,7 @@ def test_a_cell_of_more_grains_than_32_bits_hold_is_measured_and_scored_whole() 
     assert tables.scores(answers)[both] == 6 * 5040 * 10**6 * SCORE_GRID
 
 
+@pytest.mark.slow
 def test_votes_and_values_move_by_no_more_than_one_person() -> None:
     """Of what discovery reads: votes on kinds, and counts of values."""
     unit = unit_of()
@@ -219,6 +223,7 @@ def test_votes_and_values_move_by_no_more_than_one_person() -> None:
     assert most == unit.l1_of_marginal
 
 
+@pytest.mark.slow
 def test_rare_values_move_by_no_more_than_one_person() -> None:
     """Of the second look: what rows of a person give their values has an L2 norm of one person at most."""
     unit = unit_of()
@@ -441,6 +446,7 @@ def cut(table: pa.Table) -> int:
     return int((table.to_pandas().groupby("who").size() == 2).sum())
 
 
+@pytest.mark.slow
 def test_people_are_whole_in_any_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     from factored_mwem.model import sampling
 
@@ -459,6 +465,7 @@ def test_where_nobody_has_as_few_rows_as_are_left_the_last_has_fewer() -> None:
     assert drawn.num_rows == 7 and sorted(drawn.to_pandas().groupby("who").size()) == [1, MOST, MOST]
 
 
+@pytest.mark.slow
 def test_as_many_people_are_drawn_as_are_asked_for_each_with_all_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -623,6 +630,7 @@ def furthest(unit: Unit, some: int = 1) -> dict[Any, Fraction]:
     return moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_a_person_moves_a_distance_by_what_is_charged(neighbours: Neighbours) -> None:
     """By exactly that, if one comes who was not there."""

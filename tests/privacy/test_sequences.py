@@ -94,6 +94,7 @@ def moved(unit: Unit = UNIT, some: int = 1) -> dict[str, int]:
     return greatest
 
 
+@pytest.mark.slow
 def test_a_person_more_moves_every_marginal_with_companions_by_exactly_what_is_charged() -> None:
     assert moved() == {name: getattr(UNIT, name) for name in NORMS}
 
@@ -238,10 +239,12 @@ def greatest_of_changes() -> int:
     return greatest
 
 
+@pytest.mark.slow
 def test_a_person_more_moves_a_marginal_with_changes_by_exactly_what_is_charged() -> None:
     assert greatest_of_changes() == UNIT.l1_of_marginal
 
 
+@pytest.mark.slow
 def test_a_planted_change_since_the_row_above_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the table, not of the person: who stands between two rows of another changes theirs."""
 

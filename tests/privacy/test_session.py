@@ -146,6 +146,7 @@ def test_half_the_noise_fails_both_checks(composition: Composition) -> None:
         check_measurement(REPLACE, composition, factor=1.1)  # and too much noise is noticed, too
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("bug", ["sensitivity", "uncharged", "discount"])
 def test_a_bug_fails_both_checks(bug: str, composition: Composition, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +171,7 @@ def test_a_bug_fails_both_checks(bug: str, composition: Composition, monkeypatch
         check_selection(Unit(Neighbours.REPLACE, 2) if bug == "discount" else REPLACE, composition)
 
 
+@pytest.mark.slow
 def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores summed as floats and rounded at the end move by a unit too much: the grid comes first."""
 

@@ -81,6 +81,7 @@ def check_pair(ours: Sequence[Any], theirs: Sequence[Any], unit: Unit) -> None:
         assert drawn[0] == drawn[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(pair=neighbours(st.tuples(*[st.sampled_from(CODES)] * len(NAMES)), (1, 5)))
 def test_one_person_changes_the_look_by_its_sensitivity_at_most(pair: Any) -> None:

@@ -93,6 +93,7 @@ PIECES = (b"a", b",", b'"', b'""', b"\n", b"\r\n", b"\r", b"\xe9", b"\xc3\xa9", 
 CLEAN = (b"a", b'"x"', b'"a,b"', b"", b'"q""r"', b'"t"u', b"\xc3\xa9", b"\xef\xbb\xbfm")
 
 
+@pytest.mark.slow
 @settings(
     max_examples=200, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -63,6 +63,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 TEXT = b"a,b\n" + b"".join(b"%d,x%d\n" % (i, i % 7) for i in range(20_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", PACKERS)
 @pytest.mark.parametrize("kind", [".csv", ".tsv", ".jsonl"])
 def test_packed_text_is_the_text(tmp_path: Path, end: str, kind: str) -> None:

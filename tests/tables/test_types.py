@@ -110,6 +110,7 @@ def raw_files() -> list[Path]:
     return [*{path.name: path for path in (*bundled, *known)}.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", raw_files(), ids=lambda path: path.name)
 def test_public_tables_come_back_in_the_types_that_others_read(path: Path, tmp_path: Path) -> None:
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()

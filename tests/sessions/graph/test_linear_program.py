@@ -70,6 +70,7 @@ def test_normalised_cuts_keep_small_sets_near() -> None:
     assert abs(normalised_cut_norm(found.matrix - graph).value) <= 2 * norm * (1 + CLOSE) + CLOSE
 
 
+@pytest.mark.slow
 def test_beyond_all_sets_what_is_proven_holds() -> None:
     """Karate: the oracle searches; the optimum lies between what is least and what was found."""
     edges = np.loadtxt(KARATE, delimiter=",", skiprows=1, dtype=int)

@@ -63,6 +63,7 @@ def worst(unit: Unit, read: object = exact) -> dict[int, tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 @every_unit
 def test_no_neighbour_moves_further_than_is_charged(unit: Unit) -> None:
     said = sealed(adjacency(N, []))

@@ -153,6 +153,7 @@ def halved(self: Ordered, *rest: Any, real: Callable[..., float] = Ordered.smoot
     return real(self, *rest) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "case"),
     [

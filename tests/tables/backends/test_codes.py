@@ -154,6 +154,7 @@ def fitted(
     return [(call.method, np.asarray(call.values).tolist()) for call in noise.calls], Counted.passes
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_rounds")
 @pytest.mark.parametrize("asked", ASKED)
 def test_noise_gets_the_same_inputs_whatever_holds_rows(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,7 @@ def from_memory(verb: str) -> list[tuple[Any, ...]]:
     return of_people.inputs_of_verb(visits(), verb)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES_MARKED)
 @pytest.mark.parametrize("verb", VERBS)
 def test_all_that_reaches_the_noise_is_the_same(verb: str, place: str, tmp_path: Path) -> None:
@@ -121,6 +122,7 @@ def share_of_rows_that_is_off(asked: str, engine: str) -> float:
     return float(np.abs(real - drawn).sum() / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["tree", "mwem"])
 @pytest.mark.parametrize("asked", ASKED)
 def test_shares_of_rows_come_out_whatever_is_asked(asked: str, engine: str) -> None:
