@@ -200,7 +200,7 @@ def test_too_few_roots_are_told_before_the_tables_are_paid_for(tmp_path: Path) -
     )
     ledger = create_ledger(tmp_path / "books")
     ledger.add("town", Cap.of(2.0, 1e-6), Neighbours.ADD_REMOVE, 1)
-    with pytest.raises(NothingLearnt, match="roots have rows of '(persons|visits)'"):
+    with pytest.raises(NothingLearnt, match=r"roots have rows of '(persons|visits)'"):
         release_tables(
             package, 2, ledger=tmp_path / "books", dataset="town", domains={"homes": DOMAINS["homes"]}
         )
