@@ -113,7 +113,7 @@ def run_package(
 
 def _title(source: TableName) -> str:
     """What the package is called, after its file."""
-    return PurePath(str(source)).name.split(".")[0].split("?")[0] or "package"
+    return PurePath(str(source)).name.split(".")[0] or "package"
 
 
 def marginals_alone(settings: ReleaseSettings) -> int:

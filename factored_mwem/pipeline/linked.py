@@ -116,9 +116,8 @@ class LinkedRequest:
         reading = Reading(policy.records, policy.dialect)
         sources = {each.name: open_source(each.source, reading) for each in package.private}
         public = {each.name: _public_rows(each) for each in package.public}
-        names = [each.name for each in package.private]
         for name in domains or ():
-            if name not in names:
+            if name not in sources:
                 raise InputError(
                     f"a domain is declared for {name!r}, which is no private table of the package"
                 )
@@ -331,7 +330,9 @@ def make_linked(
     made: dict[str, Release] = {}
     for table in package.private:
         known = [*_above(package, table, made), *request.public_keys(table), *_counts(package, table, most)]
-        constant = [a.name for a in known if a.name.startswith(beside(package.root.name, ""))]
+        root = package.root.name
+        of_root = {beside(root, name) for name in (_names(made[root]) if made else ())}
+        constant = [a.name for a in known if a.name in of_root]
         view = views.view(table, [a.name for a in known], most)
         policy = request.policy_of(table, constant if table.parent is not None else ())
         own = Request.of(

@@ -74,7 +74,7 @@ class LinkedRelease:
         """(the rows of a table, beside the columns of what they hang on; int64[row]: which row that is)."""
         assert table.parent is not None
         above, release = table.parent.of, self.releases[table.name]
-        parents = _beside(above, bare[above])
+        parents = self._beside(above, bare[above])
         each = parents.column(beside(above, count_of(table.name))).to_numpy().astype(np.int64)
         order = np.repeat(np.arange(len(each)), each)
         rows = release.drawn(len(order), int(rng.integers(2**63)))
@@ -125,15 +125,16 @@ class LinkedRelease:
                 columns[field.name] = rows.column(field.name)
         return pa.table(columns)
 
+    def _beside(self, name: str, rows: pa.Table) -> pa.Table:
+        """The rows of a table, its own columns under the names that they have beside what hangs on it."""
+        counts = (count_of(child.name) for child in self.package.children(name))
+        own = {*self.schemas[name].names, *counts}
+        return rows.rename_columns([beside(name, n) if n in own else n for n in rows.schema.names])
+
     def _key_of(self, name: str) -> str:
         key = next(each.key for each in self.package.private if each.name == name)
         assert key is not None, "what others hang on has a key"
         return key
-
-
-def _beside(name: str, rows: pa.Table) -> pa.Table:
-    """The rows of a table under the names that they have beside those that hang on them."""
-    return rows.rename_columns([n if "." in n else beside(name, n) for n in rows.schema.names])
 
 
 def _parts(each: np.ndarray) -> Iterator[slice]:

@@ -206,3 +206,22 @@ def test_too_few_roots_are_told_before_the_tables_are_paid_for(tmp_path: Path) -
         )
     (entry,) = ledger.entries("town")
     assert entry.spent is not None and entry.spent.amount < entry.reserved.amount / 20
+
+
+def test_a_dot_in_the_name_of_a_column_does_not_part_it_from_what_hangs_on_it() -> None:
+    rng = np.random.default_rng(3)
+    kind, home = rng.choice(["a", "b"], 800), np.repeat(np.arange(800), 2)
+    homes = pa.table({"home": np.arange(800), "kind.of": kind})
+    persons = pa.table({"home": home, "kind": kind[home]})
+    links = [
+        LinkedTable("homes", homes, "home"),
+        LinkedTable("persons", persons, None, Reference("home", "homes")),
+    ]
+    kinds = {"categories": ["a", "b"], "constraints": {"required": True}}
+    domains = {
+        name: {"fields": [{"name": column, **kinds}]}
+        for name, column in (("homes", "kind.of"), ("persons", "kind"))
+    }
+    tables = release_tables(Package.of(links), 2, Policy.of(epsilon=1000.0), domains=domains).tables()
+    both = tables["persons"].join(tables["homes"], "home", "home")
+    assert pc.mean(pc.equal(both["kind"], both["kind.of"]).cast(pa.float64())).as_py() > 0.97
