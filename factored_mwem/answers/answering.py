@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.answers.answer import BASES, FIGURES, Answer, in_dates
 from factored_mwem.answers.dependence import MissedDependence
 from factored_mwem.answers.evidence import Evidence
-from factored_mwem.answers.grammar import parse, written
+from factored_mwem.answers.grammar import parse
 from factored_mwem.answers.intervals import (
     Basis,
     BootstrapErrors,
@@ -33,6 +33,7 @@ from factored_mwem.answers.resolve import Resolved, resolve
 from factored_mwem.answers.spelling import spelt
 from factored_mwem.answers.summaries import distinct, extreme, top
 from factored_mwem.answers.terms import QueryTerms
+from factored_mwem.answers.written import written
 from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"

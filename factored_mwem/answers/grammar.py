@@ -1,4 +1,4 @@
-"""Grammar: queries as text, and back as one canonical text.
+"""Grammar: queries read from text; `written.py` writes them.
 
     QUERY     := SINGLE ["minus" SINGLE]
                | ("min" | "max") COLUMN           the ends of its domain
@@ -34,20 +34,16 @@ signs, need quotes.
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
+from factored_mwem.answers.clauses import Clauses, every, joined, negation, some
 from factored_mwem.answers.query import (
     MIDDLE,
-    AnyOf,
     Between,
     Compare,
     Comparison,
-    Condition,
     Correlation,
     Count,
     Counted,
@@ -69,10 +65,9 @@ from factored_mwem.answers.query import (
     Value,
     Where,
 )
+from factored_mwem.answers.tokens import END, KINDS, MAX_LENGTH, NUMBER, WORDS, Token, tokens_of, value_of
 from factored_mwem.errors import InputError, shown
 
-MAX_LENGTH, MAX_TOKENS = 20_000, 4_000
-KINDS = ("count", "share", "mean", "median", "quantile", "marginal", "cube")
 SAME = {
     "avg": "mean", "average": "mean", "std": "std", "stddev": "std", "sum": "sum", "percentile": "percentile",
     "corr": "correlation", "correlation": "correlation", "min": "min", "max": "max", "top": "top",
@@ -85,48 +80,13 @@ EXAMPLES = (
 MAX_DEPTH = 50
 """Brackets in brackets."""
 UNITS: tuple[Counted, ...] = ("people", "rows", "per person")
-WORDS = {
-    *KINDS,
-    "people",
-    "rows",
-    "per",
-    "where",
-    "given",
-    "by",
-    "and",
-    "minus",
-    "between",
-    "in",
-    "is",
-    "not",
-    "missing",
-}
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign><=|>=|!=|==|[<>=(),])"""
-    r"""|(?P<word>[^\s<>=!(),"']+))""",
-    re.DOTALL,
-)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMPARISONS: dict[str, Comparison] = {
     "=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
 }  # fmt: skip
 
 
-class Token(NamedTuple):
-    """A text, and whether it was quoted; a quoted text is never a word of the grammar."""
-
-    text: str
-    quoted: bool
-
-
-END = Token("", False)
-Literal = Compare | Between | OneOf | Missing
-Clauses = list[tuple[Literal, ...]]
-"""Of each at least one condition holds."""
-MAX_CLAUSES = 64
 TURNED: dict[str, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison from the other side."""
-OPPOSITE: dict[str, Comparison] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 OF_COLUMN: dict[str, type[Mean | Total | Deviation]] = {"mean": Mean, "sum": Total, "std": Deviation}
 T = TypeVar("T")
 
@@ -155,61 +115,11 @@ def parse_where(text: str) -> tuple[OneColumn, ...]:
     return tuple(clause[0] for clause in clauses)
 
 
-def _tokens(text: str) -> list[Token]:
-    tokens, at = [], 0
-    text = text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            open_quote = text[at:].lstrip()[:1] in ("'", '"')
-            what = "a quote that is not closed" if open_quote else "a sign unknown here"
-            raise InputError(f"{what} in the query, at {shown(text[at:].strip()[:20])}")
-        word = match[0].strip()
-        if quoted := match["quoted"]:
-            word = re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted[1:-1], flags=re.DOTALL)
-        tokens.append(Token(word, bool(quoted)))
-        at = match.end()
-        if len(tokens) > MAX_TOKENS:
-            raise InputError(f"a query of more than {MAX_TOKENS:,} words is too long")
-    return tokens
-
-
-def every(parts: Sequence[Clauses]) -> Clauses:
-    """All of them."""
-    return [clause for part in parts for clause in part]
-
-
-def some(parts: Sequence[Clauses]) -> Clauses:
-    """At least one of them, multiplied out. Raises InputError if that is too much."""
-    if math.prod(len(part) for part in parts) > MAX_CLAUSES:
-        raise InputError("too many conditions joined by `or`, `and` and `not`; ask for fewer at a time")
-    return [tuple(dict.fromkeys(itertools.chain(*clauses))) for clauses in itertools.product(*parts)]
-
-
-def negation(clauses: Clauses) -> Clauses:
-    """The opposite. As in SQL a missing value meets neither a comparison nor its opposite."""
-    return some([[_opposite(literal) for literal in clause] for clause in clauses])
-
-
-def _opposite(literal: Literal) -> tuple[Literal, ...]:
-    if isinstance(literal, Compare):
-        return (Compare(literal.column, OPPOSITE[literal.by], literal.value),)
-    if isinstance(literal, Between):
-        below = Compare(literal.column, "<", literal.low)
-        return below, Compare(literal.column, ">", literal.high)
-    return (replace(literal, negated=not literal.negated),)
-
-
-def joined(clauses: Clauses) -> Where:
-    """Clauses as the conditions of a query."""
-    return tuple(AnyOf(clause) if len(clause) > 1 else clause[0] for clause in clauses)
-
-
 class _Reader:
     """Reads tokens from left to right."""
 
     def __init__(self, text: str, what: str = "query") -> None:
-        self.tokens, self.what = _tokens(text), what
+        self.tokens, self.what = tokens_of(text), what
         self.at = self.depth = 0
 
     @property
@@ -349,7 +259,7 @@ class _Reader:
     def condition(self) -> Clauses:
         """One condition of a column; of `20 <= age < 30` two."""
         ordered = [token.text for token in self.tokens[self.at : self.at + 2] if not token.quoted]
-        if len(ordered) == 2 and _NUMBER.fullmatch(ordered[0]) and ordered[1] in TURNED:
+        if len(ordered) == 2 and NUMBER.fullmatch(ordered[0]) and ordered[1] in TURNED:
             value, turned = self.value(), TURNED[self.sign]
             self.at += 1
             column = self.column()
@@ -390,7 +300,7 @@ class _Reader:
 
     def number(self) -> float:
         token = self.name("a number")
-        if not _NUMBER.fullmatch(token.text) or len(token.text) > 40:
+        if not NUMBER.fullmatch(token.text) or len(token.text) > 40:
             what = shown(token.text[:40])
             raise InputError(f"{what} in the query is no number; a quantile is asked as `quantile 0.9 age`")
         return float(token.text)
@@ -420,80 +330,3 @@ class _Reader:
                 f"{shown(self.tokens[self.at].text[:40])} in the {self.what}: expected {expected}"
             )
         return InputError(f"the {self.what} ends too soon: expected {expected}")
-
-
-def value_of(token: Token) -> Value:
-    """A number if the word is written like a Python number, else the text ("007" stays a text)."""
-    if token.quoted or not _NUMBER.fullmatch(token.text) or len(token.text) > 40:
-        return token.text
-    for kind in (int, float):
-        try:
-            value = kind(token.text)
-        except ValueError:
-            continue
-        return value if str(value) == token.text else token.text
-    return token.text
-
-
-def written(query: Query) -> str:
-    """The canonical text, which `parse` reads back."""
-    if isinstance(query, Difference):
-        return f"{written(query.first)} minus {written(query.second)}"
-    if isinstance(query, Extreme):
-        return f"{'max' if query.greatest else 'min'} {_text(query.column)}"
-    where = _where("where", query.where)
-    if isinstance(query, Distinct):
-        return f"count distinct {_text(query.column)}{where}"
-    if isinstance(query, Top):
-        return f"top {query.number} {_names(query.columns)}{where}"
-    unit = f" {query.unit}" if query.unit else ""
-    if isinstance(query, Cube):
-        return f"cube{unit} {_names(query.columns)}{where}"
-    by = f" by {_names(query.by)}" if query.by else ""
-    if isinstance(query, Share):
-        return f"share{unit}{where}{_where('given', query.given)}{by}"
-    if isinstance(query, Correlation):
-        return f"correlation{unit} {_names((query.column, query.other))}{where}{by}"
-    if isinstance(query, Quantile):
-        kind = f"median{unit}" if query.at == MIDDLE else f"quantile{unit} {query.at!r}"
-        return f"{kind} {_text(query.column)}{where}{by}"
-    if isinstance(query, Count):
-        return f"count{unit}{where}{by}"
-    kind = next(kind for kind, of in OF_COLUMN.items() if isinstance(query, of))
-    return f"{kind}{unit} {_text(query.column)}{where}{by}"
-
-
-def _where(word: str, conditions: Where) -> str:
-    return f" {word} " + " and ".join(map(_condition, conditions)) if conditions else ""
-
-
-def _condition(condition: Condition) -> str:
-    if isinstance(condition, AnyOf):
-        return f"({' or '.join(map(_condition, condition.parts))})"
-    column, negated = _text(condition.column), " not" if getattr(condition, "negated", False) else ""
-    if isinstance(condition, Compare):
-        return f"{column} {condition.by} {_value(condition.value)}"
-    if isinstance(condition, Between):
-        return f"{column} between {_value(condition.low)} and {_value(condition.high)}"
-    if isinstance(condition, OneOf):
-        return f"{column}{negated} in ({', '.join(map(_value, condition.values))})"
-    return f"{column} is{negated} missing"
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(map(_text, names))
-
-
-def _value(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _text(value) if isinstance(value, str) else repr(value)
-
-
-def _text(text: str) -> str:
-    """A word, in quotes where it would be read as something else."""
-    word = text in WORDS or (text.isupper() and text.lower() in WORDS)
-    plain = re.fullmatch(r"""[^\s<>=!(),"'\\]+""", text) and not word
-    if plain and not _NUMBER.fullmatch(text):
-        return text
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from factored_mwem.answers.people import Factor
 from factored_mwem.answers.query import (
     AnyOf,
-    Condition,
     Correlation,
     Count,
     Cube,
@@ -24,44 +22,36 @@ from factored_mwem.answers.query import (
     Share,
     Single,
     Total,
-    Where,
-    literals,
 )
 from factored_mwem.answers.restriction import (
     Ends,
     Unlisted,
     average_of_codes,
-    share_of_codes,
     step_of,
-    taking_others,
-    unlisted_in,
 )
 from factored_mwem.answers.terms import QueryTerms
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.answers.weights import (
+    MOVED,
+    TAKEN,
+    Case,
+    QueryWeights,
+    check_groups,
+    column_of,
+    product_of,
+)
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError, shortened, some_names
-from factored_mwem.tables.codes.decode import Label, labels_of
+from factored_mwem.errors import InputError, shortened
+from factored_mwem.tables.codes.decode import Label
 
-MAX_GROUPS = 4096
-"""Most groups in one answer."""
 MAX_TERMS = 2**16
 """Linear queries behind one answer: a quantile needs one for each value of its column, in each group."""
 MAX_WEIGHTS = 2**24
 """Most numbers in the weights of these queries."""
-ALL = "(all)"
-"""The label of a column that a cube has summed out."""
-CUT = "the query cuts bins of {}: the estimate spreads their rows evenly, the interval holds however they lie"
 INNER = "{} is known by bins: the estimate spreads their rows evenly, the interval holds however they lie"
 EVEN = "{} is known by bins: their rows are taken as spread evenly over the values in each"
-MOVED = (
-    "{}: values that were not found when the domain was learnt count as others; the interval holds for up to "
-    "{:,.0f} such rows"
-)
-UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
-TAKEN = (
-    "{}: up to {:,.0f} rows hold values not found when the domain was learnt; the mean takes them as others"
-)
+ALL = "(all)"
+"""The label of a column that a cube has summed out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,143 +87,6 @@ class Resolved:
     missed: np.ndarray | float = 0.0
 
 
-class Case(NamedTuple):
-    """Weights by attribute, taken with a sign."""
-
-    sign: int
-    weights: dict[int, np.ndarray]
-
-
-MAX_CASES = 64
-"""Products that a condition may fall apart into."""
-
-
-class _Weights:
-    """Weights by modelled attribute while a query is taken apart. `factor` is one of all of them. `moved`: by
-    column, the most records whose values are none of the domain's (NaN: nobody knows).
-    """
-
-    def __init__(self, domain: Domain, factor: Factor | None, moved: Mapping[str, float] = {}) -> None:
-        self.domain, self.exact, self.moved = domain, factor is None or factor.exact, moved
-        self.notes = dict.fromkeys(() if factor is None else factor.notes)
-        self.factor = {} if factor is None else {factor.at: factor.weights}
-        self.open, self.vain, self.missed = False, np.zeros(1), np.zeros(1)
-        self.told = MOVED
-
-    def source(self, column: str) -> tuple[int, np.ndarray]:
-        """(the modelled attribute from which a column follows, int64[its code]: the column's)."""
-        column_of(self.domain, column)
-        try:
-            name, codes = self.domain.source_of(column)
-        except ValueError as error:
-            raise InputError(f"no answer by this model: {error}") from None
-        return self.domain.modelled.index(name), codes
-
-    def where(self, conditions: Sequence[Condition], ends: Ends = "even") -> dict[int, np.ndarray]:
-        """float64[codes] by attribute: conditions of one column are taken together."""
-        weights: dict[int, np.ndarray] = {}
-        each = list(literals(conditions))  # `cases` takes apart what `or` joins
-        for column in dict.fromkeys(c.column for c in each):
-            a, codes = self.source(column)
-            attribute, own = self.domain[column], [c for c in each if c.column == column]
-            shares = self.shares(attribute, own, ends)
-            weights[a] = weights.get(a, 1.0) * shares[codes]
-            if ends != "even":
-                continue
-            if ((shares > 0) & (shares < 1)).any():
-                self.exact = False
-                self.notes[CUT.format(repr(shortened(column)))] = None
-            least, most = (self.shares(attribute, own, end) for end in ("least", "most"))
-            self.open |= bool((least != most).any())
-            self.unlisted(column, unlisted_in(attribute, own, shares))
-        return weights
-
-    def shares(self, attribute: Attribute, own: Sequence[Condition], ends: Ends) -> np.ndarray:
-        """float64[code]: as `share_of_codes`. Where no code meets conditions, and nobody knows how many rows
-        hold other values, the most is all that such values count as.
-        """
-        shares = share_of_codes(attribute, own, ends)
-        unknown = math.isnan(self.moved.get(attribute.name, 0.0))
-        if ends == "most" and unknown and not shares.any() and unlisted_in(attribute, own, shares).missed:
-            shares[taking_others(attribute)] = 1.0
-        return shares
-
-    def cases(self, conditions: Where, ends: Ends = "even") -> list[Case]:
-        """Conditions as a sum of products: where one of several columns' has to hold, all rows less those
-        where none does.
-        """
-        cases = [Case(1, self.where([c for c in conditions if not isinstance(c, AnyOf)], ends))]
-        for either in (c for c in conditions if isinstance(c, AnyOf)):
-            none: dict[int, np.ndarray] = {}
-            for literal in either.parts:
-                none = _times(none, {a: 1.0 - w for a, w in self.where((literal,), ends).items()})
-            if len(none) == 1:
-                cases = [Case(s, _times(w, {a: 1.0 - n for a, n in none.items()})) for s, w in cases]
-            else:
-                cases += [Case(-s, _times(w, none)) for s, w in cases]
-        if len(cases) > MAX_CASES:
-            raise InputError(
-                "too many conditions joined by `or` over several columns; ask for fewer at a time"
-            )
-        return cases
-
-    def unlisted(self, column: str, of: Unlisted, inside: np.ndarray | None = None) -> None:
-        """Count what may be wrong with values of a column that are none of its domain's; `inside:
-        bool[group]`: the groups that they may lie in.
-        """
-        most = self.moved.get(column, 0.0)
-        if not most or not any(of):
-            return
-        name = repr(shortened(column))
-        self.notes[UNKNOWN.format(name) if math.isnan(most) else self.told.format(name, most)] = None
-        if not math.isnan(most):
-            groups = np.ones(1) if inside is None else inside
-            self.vain = self.vain + most * of.in_vain * groups
-            self.missed = self.missed + most * of.missed * groups
-
-    def groups(self, by: Sequence[str]) -> tuple[list[tuple[Label, ...]], dict[int, np.ndarray]]:
-        """(the labels of each group, float64[group, codes] by attribute: 1 where a code lies in it)."""
-        if len(set(by)) != len(by):
-            raise InputError("a column is named twice after `by`")
-        sources = [self.source(column) for column in by]
-        sizes = [self.domain[column].size for column in by]
-        check_groups(math.prod(sizes))
-        labels = list(itertools.product(*(labels_of(self.domain[column]) for column in by)))
-        cells = np.indices(sizes).reshape(len(sizes), math.prod(sizes))
-        weights: dict[int, np.ndarray] = {}
-        for (a, codes), of_group in zip(sources, cells, strict=True):
-            inside = (codes[None, :] == of_group[:, None]).astype(np.float64)
-            weights[a] = weights[a] * inside if a in weights else inside
-        for column, of_group in zip(by, cells, strict=True):
-            attribute = self.domain[column]
-            if not unlisted_in(attribute, (), np.ones(attribute.size)).in_vain:
-                continue
-            self.unlisted(column, Unlisted(True, False), np.isin(of_group, taking_others(attribute)))
-        return labels, weights
-
-
-def check_groups(count: int) -> None:
-    """Raises InputError if an answer would have too many groups."""
-    if count > MAX_GROUPS:
-        raise InputError(
-            f"an answer of {count:,} groups is too large; {MAX_GROUPS:,} is the most: name fewer columns"
-        )
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The name that a mistaken one is most like, as the part of a message; empty if none is."""
-    by_case = {each.lower(): each for each in names}
-    close = difflib.get_close_matches(name.lower()[:100], by_case, 1)
-    return f" (did you mean {shortened(by_case[close[0]])!r}?)" if close else ""
-
-
-def column_of(domain: Domain, name: str) -> None:
-    """InputError, with the names there are, where a domain has no such column."""
-    if name not in domain:
-        close = did_you_mean(name, domain.names)
-        raise InputError(f"no column {shortened(name)!r}{close}; there are {some_names(domain.names)}")
-
-
 def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]]) -> QueryTerms:
     """Queries over the same attributes, part after part: each has weights float64[codes] or float64[count,
     codes] by attribute, and how many queries it is.
@@ -251,14 +104,6 @@ def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]])
     return QueryTerms(support, tuple(stacked), count)
 
 
-def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    product: dict[int, np.ndarray] = {}
-    for weights in factors:
-        for a, w in weights.items():
-            product[a] = product[a] * w if a in product else w
-    return product
-
-
 def resolve(
     query: Single, domain: Domain, factor: Factor | None = None, moved: Mapping[str, float] = {}
 ) -> list[Resolved]:
@@ -268,14 +113,14 @@ def resolve(
     """
     if isinstance(query, Cube):
         return _cube(query, domain, factor, moved)
-    weights = _Weights(domain, factor, moved)
+    weights = QueryWeights(domain, factor, moved)
     weights.told = MOVED if isinstance(query, Count | Share | Quantile) else TAKEN
     labels, groups = weights.groups(query.by)
     if isinstance(query, Quantile):
         if any(isinstance(each, AnyOf) for each in query.where):
             raise InputError("a quantile takes no conditions joined by `or`: ask it of each of them")
-        where = _times(weights.factor, weights.where(query.where))
-        resolved = _quantile(query, weights, _times(groups, where), labels)
+        where = product_of(weights.factor, weights.where(query.where))
+        resolved = _quantile(query, weights, product_of(groups, where), labels)
     elif isinstance(query, Deviation | Correlation):
         resolved = _moments(query, weights, groups, labels)
     else:
@@ -291,7 +136,7 @@ def resolve(
 
 def _sums(
     query: Count | Share | Mean | Total,
-    weights: _Weights,
+    weights: QueryWeights,
     groups: dict[int, np.ndarray],
     labels: list[tuple[Label, ...]],
     ends: Ends = "even",
@@ -302,18 +147,18 @@ def _sums(
     signs: dict[str, Any] = {"columns": query.by, "groups": labels, "notes": (), "exact": weights.exact}
     if isinstance(query, Mean | Total):
         values, present = _numbers(query.column, weights, ends)
-        where = [Case(s, _times(w, present)) for s, w in where]
+        where = [Case(s, product_of(w, present)) for s, w in where]
     below: list[Case] = []
     if isinstance(query, Mean):
         below = where  # whoever meets the conditions also counts below: neither end is worse for certain
     if isinstance(query, Share):
         opposite: dict[Ends, Ends] = {"even": "even", "least": "most", "most": "least"}
         given = weights.cases(query.given, ends)
-        where = [Case(s * t, _times(w, v)) for s, w in where for t, v in given]
+        where = [Case(s * t, product_of(w, v)) for s, w in where for t, v in given]
         below = given if ends == "even" else weights.cases(query.given, opposite[ends])
     outer = groups if not isinstance(query, Share) or query.where else {}
-    parts = [(_times(weights.factor, groups, each.weights, values), count) for each in where]
-    parts += [(_times(weights.factor, outer, each.weights), count) for each in below]
+    parts = [(product_of(weights.factor, groups, each.weights, values), count) for each in where]
+    parts += [(product_of(weights.factor, outer, each.weights), count) for each in below]
     signs |= {"above": tuple(each.sign for each in where), "below": tuple(each.sign for each in below)}
     terms = terms_of(weights.domain, parts)
     kind: Literal["count", "ratio"] = "ratio" if below else "count"
@@ -323,7 +168,7 @@ def _sums(
 
 
 def _numbers(
-    column: str, weights: _Weights, ends: Ends
+    column: str, weights: QueryWeights, ends: Ends
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
     """(a column's values as weights, who has one)."""
     a, codes = weights.source(column)
@@ -337,7 +182,7 @@ def _numbers(
 
 def _moments(
     query: Deviation | Correlation,
-    weights: _Weights,
+    weights: QueryWeights,
     groups: dict[int, np.ndarray],
     labels: list[tuple[Label, ...]],
 ) -> Resolved:
@@ -347,11 +192,11 @@ def _moments(
     cases = weights.cases(query.where)
     if len(cases) > 1:
         raise InputError("`or` over several columns goes with counts, shares, means and sums alone")
-    inside, moments = _times(weights.factor, groups, cases[0].weights), list[dict[int, np.ndarray]]()
+    inside, moments = product_of(weights.factor, groups, cases[0].weights), list[dict[int, np.ndarray]]()
     for column in (query.column,) if isinstance(query, Deviation) else (query.column, query.other):
         (a, codes), attribute = weights.source(column), weights.domain[column]
         values, has, exact = average_of_codes(attribute)
-        inside = _times(inside, {a: has[codes].astype(np.float64)})
+        inside = product_of(inside, {a: has[codes].astype(np.float64)})
         middle = float(np.median(values[has]))
         values, inner = np.where(has, values - middle, 0.0), np.zeros(attribute.size)
         if not exact:
@@ -362,14 +207,14 @@ def _moments(
         weights.unlisted(column, Unlisted(True, True))
         moments += [{a: values[codes]}, {a: (values**2 + inner)[codes]}]
     if isinstance(query, Correlation):
-        moments.append(_times(moments[0], moments[2]))
-    parts = [(_times(inside, each), len(labels)) for each in ({}, *moments)]
+        moments.append(product_of(moments[0], moments[2]))
+    parts = [(product_of(inside, each), len(labels)) for each in ({}, *moments)]
     kind: Literal["deviation", "correlation"] = "deviation" if len(parts) == 3 else "correlation"
     return Resolved(terms_of(weights.domain, parts), kind, query.by, labels, (), weights.exact)
 
 
 def _quantile(
-    query: Quantile, weights: _Weights, inside: dict[int, np.ndarray], labels: list[tuple[Label, ...]]
+    query: Quantile, weights: QueryWeights, inside: dict[int, np.ndarray], labels: list[tuple[Label, ...]]
 ) -> Resolved:
     domain, attribute = weights.domain, weights.domain[query.column]
     a, codes = weights.source(query.column)
@@ -392,7 +237,7 @@ def _quantile(
             f"quantiles of {k:,} groups over {len(order):,} values are too much; name fewer columns"
         )
     spread = {b: np.repeat(w, each, axis=0) if w.ndim == 2 else w for b, w in inside.items()}
-    terms = terms_of(domain, [(_times(spread, {a: np.tile(upto.astype(np.float64), (k, 1))}), k * each)])
+    terms = terms_of(domain, [(product_of(spread, {a: np.tile(upto.astype(np.float64), (k, 1))}), k * each)])
     places = np.stack([low[order], high[order]], axis=1)
     return Resolved(
         terms,

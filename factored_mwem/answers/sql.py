@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from factored_mwem.answers.grammar import EXAMPLES, Clauses, every, joined, negation, some
+from factored_mwem.answers.clauses import Clauses, every, joined, negation, some
+from factored_mwem.answers.grammar import EXAMPLES
 from factored_mwem.answers.query import (
     Between,
     Compare,

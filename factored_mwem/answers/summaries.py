@@ -9,7 +9,7 @@ import numpy as np
 from factored_mwem.answers.answer import Answer, in_dates
 from factored_mwem.answers.intervals import Z
 from factored_mwem.answers.query import Extreme
-from factored_mwem.answers.resolve import column_of
+from factored_mwem.answers.weights import column_of
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened

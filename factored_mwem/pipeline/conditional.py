@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from factored_mwem.answers.grammar import parse_where
 from factored_mwem.answers.query import OneColumn
-from factored_mwem.answers.resolve import column_of
 from factored_mwem.answers.restriction import share_of_codes, values_meet
+from factored_mwem.answers.weights import column_of
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from factored_mwem import InputError, Release, release
-from factored_mwem.answers.grammar import parse, parse_where, written
+from factored_mwem.answers.grammar import parse, parse_where
+from factored_mwem.answers.written import written
 
 SAME = {
     "avg age": "mean age",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factored_mwem.answers.grammar import UNITS, WORDS, parse, written
+from factored_mwem.answers.grammar import UNITS, parse
 from factored_mwem.answers.query import (
     AnyOf,
     Between,
@@ -25,6 +25,8 @@ from factored_mwem.answers.query import (
     marginal,
     median,
 )
+from factored_mwem.answers.tokens import WORDS
+from factored_mwem.answers.written import written
 from factored_mwem.errors import InputError
 
 AGE, SEX = Compare("age", ">=", 40), Compare("sex", "=", "Male")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from factored_mwem.answers.grammar import parse, written
+from factored_mwem.answers.grammar import parse
 from factored_mwem.answers.people import factors_of
 from factored_mwem.answers.query import Count, Query
 from factored_mwem.answers.resolve import resolve
 from factored_mwem.answers.terms import QueryTerms
+from factored_mwem.answers.written import written
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.other.cuts import TableCut
