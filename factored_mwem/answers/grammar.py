@@ -65,7 +65,17 @@ from factored_mwem.answers.query import (
     Value,
     Where,
 )
-from factored_mwem.answers.tokens import END, KINDS, MAX_LENGTH, NUMBER, WORDS, Token, tokens_of, value_of
+from factored_mwem.answers.tokens import (
+    END,
+    EXAMPLES,
+    KINDS,
+    MAX_LENGTH,
+    NUMBER,
+    WORDS,
+    Token,
+    tokens_of,
+    value_of,
+)
 from factored_mwem.errors import InputError, shown
 
 SAME = {
@@ -73,10 +83,6 @@ SAME = {
     "corr": "correlation", "correlation": "correlation", "min": "min", "max": "max", "top": "top",
 }  # fmt: skip
 """More first words, each with what it means; names of columns elsewhere."""
-EXAMPLES = (
-    "ask such as count where age >= 40 by sex | avg hours group by sex | "
-    "SELECT count(*) FROM t WHERE age < 30"
-)
 MAX_DEPTH = 50
 """Brackets in brackets."""
 UNITS: tuple[Counted, ...] = ("people", "rows", "per person")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.answers.clauses import Clauses, every, joined, negation, some
-from factored_mwem.answers.grammar import EXAMPLES
 from factored_mwem.answers.query import (
     Between,
     Compare,
@@ -31,6 +30,7 @@ from factored_mwem.answers.query import (
     Where,
     median,
 )
+from factored_mwem.answers.tokens import EXAMPLES
 from factored_mwem.errors import InputError, shown
 
 if TYPE_CHECKING:

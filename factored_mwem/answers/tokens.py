@@ -10,6 +10,10 @@ from factored_mwem.errors import InputError, shown
 
 MAX_LENGTH, MAX_TOKENS = 20_000, 4_000
 KINDS = ("count", "share", "mean", "median", "quantile", "marginal", "cube")
+EXAMPLES = (
+    "ask such as count where age >= 40 by sex | avg hours group by sex | "
+    "SELECT count(*) FROM t WHERE age < 30"
+)
 WORDS = {
     *KINDS,
     "people",

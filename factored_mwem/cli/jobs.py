@@ -330,19 +330,16 @@ def _batches_of(
     if choices.given is not None:
         from factored_mwem.pipeline.completed import CompletedRows
 
-        completed = CompletedRows(release, choices.given, seed)
+        completed = CompletedRows(release.drawable, choices.given, seed)
         return completed.schema, iter(completed), lambda: {"contradicted": completed.contradicted}
     rows, facts = choices.rows or 0, dict[str, Any]()
     source: Release | Conditioned = release
     if choices.where is not None or choices.balance is not None:
-        from factored_mwem.pipeline.conditional import Conditioned
-
-        source = Conditioned.of(release, choices.where, choices.balance)
-        release = source.release
+        source = release.conditioned(choices.where, choices.balance)
         if choices.where is not None:
             facts["probability"] = source.probability
     if choices.people:
-        schema, batches = release.people(rows, seed)
+        schema, batches = replace(release, model=source.drawable.model).people(rows, seed)
         return schema, batches, lambda: {"people": rows, **facts}
     drawn = source.drawn(rows, seed)
     return drawn.schema, drawn_ahead(drawn, workers), lambda: facts

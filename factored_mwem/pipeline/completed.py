@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +16,12 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import InputError, shortened, some_names
 from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.pipeline.conditional import computed_in
+from factored_mwem.pipeline.drawable import Drawable, generator
 from factored_mwem.tables.codes.codec import encode, missing_in, unknown_in
 from factored_mwem.tables.codes.decode import from_units, typed
 from factored_mwem.tables.codes.derive import decode_table
 from factored_mwem.tables.codes.parsing import plain, read_units
 from factored_mwem.tables.inputs.source import open_table
-
-if TYPE_CHECKING:
-    from factored_mwem.pipeline.result import Release
 
 ROWS = 2**16
 """Rows that are completed at a time."""
@@ -31,12 +29,12 @@ ROWS = 2**16
 
 @dataclass(eq=False)
 class CompletedRows:
-    """The rows of a table, each with its empty cells drawn given the others, in the release's columns and
+    """The rows of a table, each with its empty cells drawn given the others, in its columns and
     order. `contradicted`: rows so far that hold what cannot be together in the model; there, what is drawn
     does not depend on what is known of the columns that contradict each other.
     """
 
-    release: Release
+    drawable: Drawable
     source: Any
     seed: int
     contradicted: int = 0
@@ -45,9 +43,9 @@ class CompletedRows:
 
     def __post_init__(self) -> None:
         """Raises InputError for columns that are not the model's, or follow from others there."""
-        if self.release.manifest.people is not None:
+        if self.drawable.people is not None:
             raise InputError("rows of people are drawn person by person, and single rows cannot be completed")
-        domain, self.schema = self.release.domain, self.release.schema
+        domain, self.schema = self.drawable.domain, self.drawable.schema
         self._table, computed = open_table(self.source), computed_in(domain)
         self._names = self._table.schema.names
         for name in self._names:
@@ -57,12 +55,10 @@ class CompletedRows:
             if name in computed:
                 how = "leave it out, and give what it follows from"
                 raise InputError(f"column {shortened(name)!r} follows from others when rows are drawn; {how}")
-        self._drawing = EvidenceDrawing(self.release.model)
+        self._drawing = EvidenceDrawing(self.drawable.model)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Raises InputError for a cell that holds no value of its column."""
-        from factored_mwem.pipeline.drawable import generator
-
         number = 0
         for batch in self._table.batches(self._names):
             for at in range(0, len(batch), ROWS):
@@ -70,7 +66,7 @@ class CompletedRows:
                 number += 1
 
     def _completed(self, known: pa.RecordBatch, rng: np.random.Generator) -> pa.RecordBatch:
-        domain, rows = self.release.domain, len(known)
+        domain, rows = self.drawable.domain, len(known)
         positions = [domain.modelled.index(name) for name in self._names]
         empty = np.zeros((len(positions), rows), dtype=bool)
         codes = np.zeros((len(positions), rows), dtype=np.int64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +26,10 @@ from factored_mwem.errors import InputError, shortened
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.reweighted import reweighted
 from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.drawable import Drawable, aims_for, generator
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.parsing import plain, read_units
-
-if TYPE_CHECKING:
-    from factored_mwem.pipeline.result import Release
+from factored_mwem.workload.workload import Workload
 
 RAREST = 1e-3
 """Of rows drawn in the bins that a condition cuts, this share at least must meet it."""
@@ -130,44 +129,50 @@ class ConditionalBatches(Batches):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conditioned:
-    """A release whose model is that of rows which meet a condition; its rows alone are to be drawn.
-    `probability`: of the condition, in the release's model.
+    """What rows that meet a condition are drawn from, as a release of this `workload` and `policy` draws
+    them. `probability`: of the condition, in the release's model.
     """
 
-    release: Release
+    drawable: Drawable
+    workload: Workload
+    policy: Mapping[str, Any]
     condition: RowCondition
     probability: float
 
     @classmethod
-    def of(cls, release: Release, where: str | None = None, balance: str | None = None) -> Conditioned:
+    def of(
+        cls,
+        drawable: Drawable,
+        workload: Workload,
+        policy: Mapping[str, Any],
+        where: str | None = None,
+        balance: str | None = None,
+    ) -> Conditioned:
         """Rows that meet the condition `where`, in which the values of the column `balance` are equally
         frequent, those that have any probability.
 
         Of a release of people both may name only what is the same in all rows of a person, and no part of a
         bin. Raises InputError.
         """
-        domain = release.domain
+        domain = drawable.domain
         condition = RowCondition(domain, (), {}) if where is None else RowCondition.of(domain, where)
-        if release.manifest.people is not None:
-            _check_people(release, condition, balance)
-        model, possible, likely = condition.applied(release.model)
+        if drawable.people is not None:
+            _check_people(drawable, condition, balance)
+        model, possible, likely = condition.applied(drawable.model)
         if likely < RAREST * possible:
             many = f"only 1 in {possible / max(likely, 1e-300):,.0f} rows of the bins that it cuts meets it"
             raise InputError(f"the model gives this condition probability {likely:.2g}: {many}; widen it")
         if balance is not None:
             model = balanced(model, domain, balance)
-        return cls(replace(release, model=model), condition, likely)
+        return cls(replace(drawable, model=model), workload, policy, condition, likely)
 
     def drawn(self, rows: int, seed: int) -> Batches:
         """So many rows, as yet to be drawn."""
-        from factored_mwem.pipeline.drawable import aims_for, generator
-
-        release = self.release
-        if not self.condition.where or release.manifest.people is not None:
-            return release.drawn(rows, seed)
-        manifest, model = release.manifest, release.model
-        aims = aims_for(manifest.queries, release.domain, model, rows, manifest.policy)
-        own = (model, release.domain, release.schema, rows, partial(generator, seed), aims)
+        of = self.drawable
+        if not self.condition.where or of.people is not None:
+            return of.released(rows, seed, self.workload, self.policy)
+        aims = aims_for(self.workload, of.domain, of.model, rows, self.policy)
+        own = (of.model, of.domain, of.schema, rows, partial(generator, seed), aims)
         return ConditionalBatches(*own, condition=self.condition)
 
 
@@ -183,14 +188,14 @@ def balanced(model: Forest, domain: Domain, column: str) -> Forest:
     return reweighted(model, a, np.divide(model.total, mass, np.zeros_like(mass), where=mass > 0)[codes])
 
 
-def _check_people(release: Release, condition: RowCondition, balance: str | None) -> None:
+def _check_people(drawable: Drawable, condition: RowCondition, balance: str | None) -> None:
     """Raises InputError for what rows of a person may differ in."""
-    people = release.manifest.people
+    people = drawable.people
     assert people is not None
-    names = release.domain.modelled.names
+    names = drawable.domain.modelled.names
     wanted = [names[a] for a in condition.shares]
     if balance is not None:
-        wanted.append(names[attribute_of(release.domain, balance)[0]])
+        wanted.append(names[attribute_of(drawable.domain, balance)[0]])
     loose: Sequence[str] = [n for n in wanted if n not in (ROWS_OF_PERSON, *people.constant)]
     if loose:
         known = ", ".join(repr(shortened(name)) for name in people.constant) or "none"
@@ -200,6 +205,6 @@ def _check_people(release: Release, condition: RowCondition, balance: str | None
         )
     if not condition.exact:
         raise InputError("of people, a condition must take bins whole; `fmwem answer` shows where they end")
-    tied = [each.column for each in condition.where if each.column in computed_in(release.domain)]
+    tied = [each.column for each in condition.where if each.column in computed_in(drawable.domain)]
     if tied:
         raise InputError(f"{shortened(tied[0])!r} follows from another column when rows are drawn: name that")

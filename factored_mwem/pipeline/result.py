@@ -204,15 +204,18 @@ class Release(Contents):
         seed = secrets.randbits(64) if seed is None else seed
         source: Release | Conditioned = self
         if where is not None or balance is not None:
-            from factored_mwem.pipeline.conditional import Conditioned
-
-            source = Conditioned.of(self, where, balance)
+            source = self.conditioned(where, balance)
         if unit == "people":
-            whole = self if isinstance(source, Release) else source.release
-            schema, batches = whole.people(rows, seed)
+            schema, batches = replace(self, model=source.drawable.model).people(rows, seed)
             return pa.Table.from_batches(batches, schema=schema)
         drawn = source.drawn(rows, seed)
         return pa.Table.from_batches(_reached(drawn), schema=drawn.schema)
+
+    def conditioned(self, where: str | None, balance: str | None) -> Conditioned:
+        """What rows that meet a condition are drawn from, see `sample`."""
+        from factored_mwem.pipeline.conditional import Conditioned
+
+        return Conditioned.of(self.drawable, self.manifest.queries, self.manifest.policy, where, balance)
 
     def complete(self, known: Any, *, seed: int | None = None) -> pa.Table:
         """The rows of a table that has some of the columns, each with its empty cells and the other columns
@@ -223,7 +226,7 @@ class Release(Contents):
         """
         from factored_mwem.pipeline.completed import CompletedRows
 
-        completed = CompletedRows(self, known, secrets.randbits(64) if seed is None else seed)
+        completed = CompletedRows(self.drawable, known, secrets.randbits(64) if seed is None else seed)
         return pa.Table.from_batches(completed, schema=completed.schema)
 
     def to_arrow(self) -> pa.Table:

@@ -15,7 +15,6 @@ import pytest
 
 from factored_mwem import InputError, Release, release
 from factored_mwem.pipeline.completed import CompletedRows
-from factored_mwem.pipeline.conditional import Conditioned
 
 SEED, ROWS = 5, 10_000
 FIELDS = [
@@ -99,7 +98,7 @@ def test_rows_are_those_of_the_model_that_meet_the_condition(
     right = every.filter(holds(where, every))
     drawn = made.sample(ROWS, seed=SEED, where=where)
     assert drawn.num_rows == ROWS and pc.all(holds(where, drawn)).as_py() and drawn.schema == every.schema
-    likely = Conditioned.of(made, where).probability
+    likely = made.conditioned(where, None).probability
     assert likely == pytest.approx(right.num_rows / every.num_rows, rel=0.05)
     far = distance(every, right, ("age", "sex", "ward"))
     for names in (("age", "sex"), ("age", "ward"), ("ward", "day"), ("sex", "day")):
@@ -210,7 +209,7 @@ def test_what_the_model_never_has_together_is_counted_and_stays() -> None:
     rule = {"never": {"sex": "M", "pregnant": "yes"}}
     table = pa.table({"sex": ["F", "M"] * 1000, "pregnant": ["yes", "no"] * 1000})
     ruled = release(table, 2, domain={"fields": fields, "rules": [rule]}, epsilon=100.0)
-    completed = CompletedRows(ruled, pa.table({"sex": ["M", "F"], "pregnant": ["yes", "yes"]}), 1)
+    completed = CompletedRows(ruled.drawable, pa.table({"sex": ["M", "F"], "pregnant": ["yes", "yes"]}), 1)
     rows = pa.Table.from_batches(completed)
     assert completed.contradicted == 1 and rows.to_pydict() == {"sex": ["M", "F"], "pregnant": ["yes", "yes"]}
 
