@@ -209,8 +209,9 @@ def corrected(made: Release) -> Evidence:
     """The release with a pair measured that no clique of it holds, far from what its trees say."""
     model = Forest(made.model.levels, made.model.components, made.model.total)
     pairs = [(a, b) for a in range(5) for b in range(a + 1, 5) if not model.holds((a, b))]
-    view = pairs[0]
-    noisy = np.rint(np.roll(model.marginal(view), 1)).astype(np.int64)
+    turned = {pair: np.roll(model.marginal(pair), 1) for pair in pairs}
+    view = max(pairs, key=lambda pair: float(np.abs(turned[pair] - model.marginal(pair)).sum()))
+    noisy = np.rint(turned[view]).astype(np.int64)
     beyond = Measurement(view, noisy, NoiseScale(4.0, Composition.ZCDP))
     model.correct([beyond])
     assert model.corrections
