@@ -406,7 +406,7 @@ def log_is_quiet(modules: Sources) -> list[str]:
     for name, text in modules.items():
         for node in walked(parsed(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                of, verb = ast.unparse(node.func.value), node.func.attr
+                of, verb = getattr(node.func.value, "id", ""), node.func.attr
                 loud = (of == "log" and verb not in ("info", "debug")) or (
                     of == "logging" and verb != "getLogger"
                 )

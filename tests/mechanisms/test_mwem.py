@@ -557,7 +557,7 @@ def test_k_1_gives_the_whole_budget_to_the_one_way_marginals(known: bool, compon
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 2), (3, 1, 2)], ids=str)
-@pytest.mark.parametrize("n", [0, 1, 50])
+@pytest.mark.parametrize("n", others_slow([0, 1, 50], lambda n: n != 1))
 @pytest.mark.parametrize(
     "choices",
     [{}, {"initial": "none"}, {"initial": "histogram"}, {"components": "one", "iterate": "average"}],

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.marks import others_slow
 
 from factored_mwem.tables.codes.broken import Hypothesis, broken
 from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS
@@ -93,7 +94,7 @@ def typed(values: list[Any], form: str, among: list[Any]) -> pa.Array:
 @pytest.mark.parametrize(
     ("hypothesis", "columns"), CASES, ids=lambda case: str(getattr(case, "function", ""))
 )
-@pytest.mark.parametrize("form", ["text", "typed", "dictionary"])
+@pytest.mark.parametrize("form", others_slow(["text", "typed", "dictionary"], lambda form: form == "text"))
 @settings(max_examples=10)
 @given(data=st.data())
 def test_every_row_counts_by_itself(

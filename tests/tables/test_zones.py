@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.marks import others_slow
 
 from factored_mwem import draft, learn, release
 from factored_mwem.domain.attribute import Attribute
@@ -44,7 +45,7 @@ def written(path: Path, texts: list[str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("how", WRITTEN)
+@pytest.mark.parametrize("how", others_slow(WRITTEN, lambda how: how in [*WRITTEN][::3]))
 @pytest.mark.parametrize(
     ("name", "moments"),
     [

@@ -220,7 +220,7 @@ def random_rows(levels: Levels, n: int, rng: np.random.Generator) -> list[tuple[
 
 @every_case
 @pytest.mark.parametrize("limit", [4, 17, 60, 1e9])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", others_slow(range(3), lambda seed: not seed))
 def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: float, seed: int) -> None:
     """A base's cells are rounded to the grid one by one; what hangs below it adds these integers up, and so
     comes near its own distance.
@@ -247,7 +247,7 @@ def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: floa
 
 
 @every_case
-@pytest.mark.parametrize("limit", others_slow([4, 17, 1e9], lambda limit: limit != 17))
+@pytest.mark.parametrize("limit", others_slow([4, 17, 1e9], lambda limit: limit == 4))
 @pytest.mark.parametrize("contributions", [1, 2])
 def test_neighbours_move_every_score_by_at_most_its_sensitivity(
     case: str, limit: float, contributions: int
