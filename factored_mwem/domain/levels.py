@@ -98,6 +98,21 @@ class Levels:
             axes[at] = coarser[at]
         return tuple(axes) if len(axes) > 1 else None
 
+    def cells_of(self, views: np.ndarray) -> np.ndarray:
+        """float64[view]: cells of each of `views: int64[view, slot]`, padded with -1."""
+        cells: np.ndarray = np.append(self.sizes, 1)[views].astype(np.float64).prod(axis=1)
+        return cells
+
+    def all_coarse_enough(self, views: np.ndarray, most: int) -> np.ndarray:
+        """`coarse_enough` of each of `views: int64[view, slot]`, padded with -1; those that are None left out."""
+        views = views[(views >= 0).sum(axis=1) > 1]
+        sizes, coarser = np.append(self.sizes, 0), np.append(self.coarser, -1)
+        while len(rows := np.flatnonzero(self.cells_of(views) > most)):
+            at = np.where(coarser[views[rows]] >= 0, sizes[views[rows]], 0).argmax(axis=1)
+            views[rows, at] = coarser[views[rows, at]]
+            views = np.delete(views, rows[views[rows, at] < 0], axis=0)
+        return views
+
     def between(self, fine: int, coarse: int) -> np.ndarray:
         """int64[codes of `fine`]: for each the code of variable `coarse` of the same attribute."""
         codes = np.zeros(int(self.sizes[fine]), dtype=np.int64)

@@ -77,9 +77,12 @@ def choose_sweep(plan: Plan, levels: Levels, records: float, left: Fraction) -> 
     """
     if plan.limits is None or not plan.limits.adaptive or plan.limits.hurried:
         return NO_SWEEP
+    listed = [_by_size(plan.candidates, levels, most) for most in (MAX_CORRECTED, 2)]
+    if plan.candidates.orders.max() <= 2:  # both are the same marginals
+        listed = listed[:1]
     for share in (SHARE, LITTLE):
-        for most_attributes in (MAX_CORRECTED, 2):
-            found = _finest(plan, levels, most_attributes, records, left * share)
+        for by_size in listed:
+            found = _finest(plan, levels, by_size, records, left * share)
             if not found:
                 continue
             found = replace(found, candidates=_counted(found.views, plan.candidates, levels))
@@ -88,69 +91,78 @@ def choose_sweep(plan: Plan, levels: Levels, records: float, left: Fraction) -> 
     return NO_SWEEP
 
 
-def _finest(plan: Plan, levels: Levels, attributes: int, records: float, cost: Fraction) -> Sweep:
-    """The largest marginals of a predicted error up to ERROR; none if they see too few of the pairs."""
-    candidates, pairs = plan.candidates, int((plan.candidates.orders == 2).sum())
+def _by_size(candidates: Candidates, levels: Levels, attributes: int) -> list[np.ndarray]:
+    """int64[view, slot] each: the marginals of two attributes and more, at levels of at most MAX_CELLS cells,
+    then of half as many, and so on, each once; as long as these see MOST of the pairs.
+    """
     which = np.flatnonzero((candidates.orders >= 2) & (candidates.orders <= attributes))
-    if not len(which) or len(which) > MAX_VIEWS or not cost:
-        return NO_SWEEP
-    most = MAX_CELLS
+    least = MOST * int((candidates.orders == 2).sum())
+    if not 0 < len(which) <= MAX_VIEWS:
+        return []
+    views, most = candidates.members[which, :attributes].astype(np.int64), MAX_CELLS
+    found: list[np.ndarray] = []
     while most >= MIN_CELLS:
-        found = dict.fromkeys(
-            view for c in which.tolist() if (view := _coarse(levels, candidates.positions(c), most))
-        )
-        if sum(levels.cells(view) for view in found) > MAX_SWEPT:
-            most //= 2
-            continue
-        if len({over for view in found for over in _pairs(view, levels)}) < MOST * pairs:
-            break  # coarser levels see fewer still
-        sweep = _priced(list(found), levels, records, cost, plan)
-        if sweep and sweep.error <= ERROR:
-            return sweep
+        views = levels.all_coarse_enough(views, most)
+        told = views[(np.append(levels.sizes, 2)[views] > 1).all(axis=1)]  # else an attribute has one code
+        if levels.cells_of(told).sum() <= MAX_SWEPT and not (found and np.array_equal(found[-1], told)):
+            if not len(told) or len(np.unique(_pairs(told, levels)[1])) < least:
+                break  # coarser levels see fewer still
+            found.append(told)
         most //= 2
+    return found
+
+
+def _finest(
+    plan: Plan, levels: Levels, by_size: Sequence[np.ndarray], records: float, cost: Fraction
+) -> Sweep:
+    """The largest marginals of a predicted error up to ERROR, if there are any."""
+    for views in by_size if cost else ():
+        sweep = _priced(views, levels, records, cost, plan)
+        if sweep.error <= ERROR:
+            return sweep
     return NO_SWEEP
 
 
-def _coarse(levels: Levels, view: View, most: int) -> View | None:
-    """The view at levels of at most `most` cells; None if that leaves an attribute no two codes."""
-    found = levels.coarse_enough(view, most)
-    return found if found and all(levels.sizes[v] > 1 for v in found) else None
-
-
-def _priced(views: list[View], levels: Levels, records: float, cost: Fraction, plan: Plan) -> Sweep:
+def _priced(views: np.ndarray, levels: Levels, records: float, cost: Fraction, plan: Plan) -> Sweep:
     """Parts of `cost` that make the summed error least: a marginal of c cells and part p errs by c / sqrt(p)
     under Gaussian noise, by c / p under Laplace noise.
     """
-    if not views:
-        return NO_SWEEP
     unit, composition = plan.policy.unit, plan.request.budget.composition
     power = 2 / 3 if composition is Composition.ZCDP else 1 / 2
-    cells = np.array([levels.cells(view) for view in views], dtype=np.float64)
-    weights = [Fraction(round(w * 64), 64) for w in (cells**power).tolist()]
-    total = sum(weights)
-    parts = [w / total for w in weights]
-    mean_abs = {part: marginal_noise(cost * part, unit, composition).mean_abs for part in set(parts)}
-    noise = [mean_abs[part] for part in parts]
-    return Sweep(views, parts, cost, _pair_error(views, noise, levels) / records)
+    weights, kind, count = np.unique(
+        np.rint(levels.cells_of(views) ** power * 64), return_inverse=True, return_counts=True
+    )
+    total = sum(int(w) * n for w, n in zip(weights.tolist(), count.tolist(), strict=True))
+    parts = [Fraction(int(w), total) for w in weights.tolist()]
+    noise = np.array([marginal_noise(cost * part, unit, composition).mean_abs for part in parts])[kind]
+    rows = [tuple(v for v in row if v >= 0) for row in views.tolist()]
+    error = _pair_error(views, noise, levels) / records
+    return Sweep(rows, [parts[k] for k in kind.tolist()], cost, error)
 
 
-def _pair_error(views: Sequence[View], noise: Sequence[float], levels: Levels) -> float:
+def _pair_error(views: np.ndarray, noise: np.ndarray, levels: Levels) -> float:
     """The mean over all pairs of attributes of the L1 error (records) that `noise` of each view's cells makes
     of the pair, as seen by all views that hold it.
     """
-    found: dict[View, tuple[float, int]] = {}
-    for view, each in zip(views, noise, strict=True):
-        for over, pair in _pairs(view, levels).items():
-            precision, most = found.get(over, (0.0, 0))
-            cells = levels.cells(pair)
-            found[over] = precision + cells / (levels.cells(view) * each**2), max(most, cells)
-    return float(np.mean([cells / precision**0.5 for precision, cells in found.values()]))
+    of, over, cells = _pairs(views, levels)
+    each = np.unique(over, return_inverse=True)[1]
+    precision = np.bincount(each, cells / (levels.cells_of(views) * noise**2)[of])
+    most = np.zeros(len(precision))
+    np.maximum.at(most, each, cells)
+    return float(np.mean(most / precision**0.5))
 
 
-def _pairs(view: View, levels: Levels) -> dict[View, View]:
-    """The pairs of variables of a view, by the attributes they are of."""
-    pairs = itertools.combinations(view, 2)
-    return {tuple(levels.attribute[list(pair)].tolist()): pair for pair in pairs}
+def _pairs(views: np.ndarray, levels: Levels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All pairs of variables of all views: (the view, a number for the attributes they are of, cells)."""
+    sizes, pairs = levels.sizes, itertools.combinations(range(views.shape[1]), 2)
+    found = []
+    for i, j in pairs:
+        of = np.flatnonzero((views[:, i] >= 0) & (views[:, j] >= 0))
+        a, b = views[of, i], views[of, j]
+        attribute = levels.attribute
+        found.append((of, attribute[a] * len(levels.shape) + attribute[b], sizes[a] * sizes[b]))
+    of, over, cells = (np.concatenate(each) for each in zip(*found, strict=True))
+    return of, over, cells.astype(np.float64)
 
 
 def _counted(views: Sequence[View], candidates: Candidates, levels: Levels) -> Candidates:

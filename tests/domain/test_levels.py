@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pytest
 
-from factored_mwem.domain.levels import Levels, coarsen
+from factored_mwem.domain.levels import Levels, coarsen, padded
 
 GROUPS = [(16,), (16, 4), (8, 3), (5,), (2,)]
 
@@ -134,3 +134,14 @@ def test_a_finer_variable_holds_a_coarser_one() -> None:
 def test_fine_levels_are_the_attributes() -> None:
     fine = Levels.fine((4, 2))
     assert len(fine) == 2 and fine.chains == ((0,), (1,)) and fine.names(("a", "b")) == ("a", "b")
+
+
+def test_all_views_at_once_get_as_coarse_as_each_alone() -> None:
+    levels = Levels.of(
+        (40, 6, 90, 2), [[np.arange(40) // 4], [], [np.arange(90) // 9, np.arange(90) // 45], []]
+    )
+    views = [(0, 2), (0, 1, 2), (1, 2, 3), (0, 1, 3), (3,), (1, 3)]
+    for most in (5000, 900, 300, 100, 12, 3):
+        alone = [found for view in views if (found := levels.coarse_enough(view, most))]
+        together = levels.all_coarse_enough(padded(views).astype(np.int64), most)
+        assert [tuple(v for v in row if v >= 0) for row in together.tolist()] == alone
