@@ -110,7 +110,7 @@ def sample(
     """Draw more rows from a saved model, at no privacy cost."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
-    from factored_mwem.pipeline.saving.package_file import is_package
+    from factored_mwem.pipeline.saving.model_file import is_package
 
     people = unit is SampleUnit.PEOPLE
     choices = job.SampleChoices(rows=n, people=people, where=where, balance=balance, given=given)
