@@ -11,6 +11,7 @@ import typer
 
 from factored_mwem.cli.options import Json, option, output_option, takes
 from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
+from factored_mwem.cli.sparing import spare_imports
 
 
 class SampleUnit(StrEnum):
@@ -48,6 +49,7 @@ def answer(
     json_only: Json = False,
 ) -> None:
     """Answer queries from a saved model with 95 % intervals, at no privacy cost."""
+    spare_imports()
     from factored_mwem.pipeline.progress import show_count
     from factored_mwem.pipeline.result import Release
 
@@ -108,7 +110,7 @@ def sample(
     """Draw more rows from a saved model, at no privacy cost."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
-    from factored_mwem.pipeline.saving.package_file import is_package
+    from factored_mwem.pipeline.saving.model_file import is_package
 
     people = unit is SampleUnit.PEOPLE
     choices = job.SampleChoices(rows=n, people=people, where=where, balance=balance, given=given)

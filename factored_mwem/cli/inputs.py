@@ -8,9 +8,14 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from factored_mwem.errors import InputError
+
+if TYPE_CHECKING:
+    from factored_mwem.request.package import Package
 
 TableName = str | Path | Sequence[str | Path]
 """A path, a URI (which is no path: `//` would become `/`), or several."""
@@ -112,3 +117,49 @@ def domain_beside(table: TableName) -> Path | None:
         return None
     path = local_paths(table)[0]
     return path.with_name(f"{stem(path)}.domain.json") if path.name else None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFlags:
+    """What the command line says of how tables belong together."""
+
+    child: str | None = None
+    key: str | None = None
+    foreign_key: str | None = None
+    public: str | None = None
+
+
+def package_at(source: TableName, flags: LinkFlags) -> Package | None:
+    """The package that a command names: by two tables, by a descriptor, or by a database without a table of
+    it; None where it names a single table. Raises InputError.
+    """
+    from factored_mwem.tables.inputs.uris import is_uri
+
+    if is_uri(source) and flags.child is None:
+        from factored_mwem.request.catalogue import is_whole_database, read_catalogue
+
+        if is_whole_database(source):
+            names = (name.strip() for name in (flags.public or "").split(","))
+            return read_catalogue(str(source), [name for name in names if name])
+    if flags.public is not None:
+        how = 'a descriptor says "public": true beside a resource'
+        raise InputError(f"--public-tables is for a whole database, such as duckdb:///shop.db; {how}")
+    if flags.child is not None:
+        return _two(source, flags.child, flags)
+    if flags.key is not None or flags.foreign_key is not None:
+        what = "--key and --foreign-key say how a second table hangs on the first"
+        raise InputError(f"{what}; name that by --with")
+    if not isinstance(source, Path) or source.suffix.lower() != ".json":
+        return None
+    from factored_mwem.request.data_package import is_descriptor, read_package
+
+    return read_package(source) if is_descriptor(source) else None
+
+
+def _two(source: TableName, child: str, flags: LinkFlags) -> Package:
+    from factored_mwem.request.package import two_tables
+
+    if flags.key is None:
+        raise InputError("--with needs --key, the first table's column that names its rows")
+    named = [(title(each), each) for each in (source, source_of([child]))]
+    return two_tables(named[0], named[1], flags.key, flags.foreign_key)

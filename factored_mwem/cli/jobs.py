@@ -317,14 +317,14 @@ def draw(model: Path, choices: SampleChoices, output: str, settings: ReleaseSett
         assert written.output is not None  # as of every manifest that was written
         facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
         return {"output": str(where), "rows": choices.rows, **facts, "spent_epsilon": 0}
-    schema, batches, more = _batches_of(release, choices, seed, workers)
+    schema, batches, more = _batches_of(release, choices, seed, workers, where.suffix)
     count = CountedBatches(batches)
     digest = write_batches(target_of(where), schema, count, exists=exists)
     return {"output": str(where), "rows": count.rows, "sha256": digest, **more(), "spent_epsilon": 0}
 
 
 def _batches_of(
-    release: Release, choices: SampleChoices, seed: int, workers: int
+    release: Release, choices: SampleChoices, seed: int, workers: int, ending: str
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], Callable[[], dict[str, Any]]]:
     """(the columns, the rows in batches, what is to be said of them once they are drawn)."""
     if choices.given is not None:
@@ -342,4 +342,5 @@ def _batches_of(
         schema, batches = replace(release, model=source.drawable.model).people(rows, seed)
         return schema, batches, lambda: {"people": rows, **facts}
     drawn = source.drawn(rows, seed)
-    return drawn.schema, drawn_ahead(drawn, workers), lambda: facts
+    rows_of = drawn.listed() if ending == ".parquet" else drawn
+    return drawn.schema, drawn_ahead(rows_of, workers), lambda: facts

@@ -19,6 +19,7 @@ from factored_mwem.cli.settings import (
     layered,
     read_config,
 )
+from factored_mwem.cli.sparing import spare_imports
 from factored_mwem.errors import InputError
 
 Command = Callable[..., None]
@@ -71,6 +72,7 @@ def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Co
         @functools.wraps(command)
         def taking(ctx: typer.Context, **values: Any) -> None:
             of_settings = {name: values.pop(name) for name in flags}
+            spare_imports()
             command(**values, settings=_in_force(ctx, of_settings))
 
         needed = [p for p in own.values() if p.default is p.empty and p.name != "settings"]

@@ -87,7 +87,8 @@ def verify_command(
     go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli.packaging import LinkFlags, domains_beside, marginals_alone, package_at
+    from factored_mwem.cli.inputs import LinkFlags, package_at
+    from factored_mwem.cli.packaging import domains_beside, marginals_alone
     from factored_mwem.owner.verifier.packages import verify_tables
     from factored_mwem.owner.verifier.verify import verify
     from factored_mwem.pipeline.progress import show_count

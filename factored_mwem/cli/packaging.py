@@ -9,20 +9,18 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.console import lined, piece, replaced_text
-from factored_mwem.cli.inputs import TableName, domain_beside, read_paths, source_of, title
+from factored_mwem.cli.inputs import TableName, domain_beside, read_paths
 from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
 from factored_mwem.cli.settings import OWN, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
-from factored_mwem.pipeline.linked import LinkedRequest, check_linked
-from factored_mwem.pipeline.linked_publish import PackageFiles, draw_package, publish_package
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Statement
-from factored_mwem.pipeline.saving.package_file import load_package
 from factored_mwem.tables.outputs.targets import folder_of
 
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.rounds import Report
+    from factored_mwem.pipeline.linked_publish import PackageFiles
     from factored_mwem.request.package import Package
 
 TAKEN = frozenset(("policy", "marginals", "rows", "output", "no_model", "overwrite", "sample_seed", "ledger",
@@ -40,52 +38,15 @@ class PackageDone:
     reused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LinkFlags:
-    """What the command line says of how tables belong together."""
-
-    child: str | None = None
-    key: str | None = None
-    foreign_key: str | None = None
-    public: str | None = None
-
-
-def package_at(source: TableName, flags: LinkFlags) -> Package | None:
-    """The package that a command names: by two tables, by a descriptor, or by a database without a table of
-    it; None where it names a single table. Raises InputError.
-    """
-    from factored_mwem.request.catalogue import is_whole_database, read_catalogue
-    from factored_mwem.request.data_package import is_descriptor, read_package
-
-    if isinstance(source, str) and is_whole_database(source) and flags.child is None:
-        names = (name.strip() for name in (flags.public or "").split(","))
-        return read_catalogue(source, [name for name in names if name])
-    if flags.public is not None:
-        how = 'a descriptor says "public": true beside a resource'
-        raise InputError(f"--public-tables is for a whole database, such as duckdb:///shop.db; {how}")
-    if flags.child is not None:
-        return _two(source, flags.child, flags)
-    if flags.key is not None or flags.foreign_key is not None:
-        what = "--key and --foreign-key say how a second table hangs on the first"
-        raise InputError(f"{what}; name that by --with")
-    return read_package(source) if isinstance(source, Path) and is_descriptor(source) else None
-
-
-def _two(source: TableName, child: str, flags: LinkFlags) -> Package:
-    from factored_mwem.request.package import two_tables
-
-    if flags.key is None:
-        raise InputError("--with needs --key, the first table's column that names its rows")
-    named = [(title(each), each) for each in (source, source_of([child]))]
-    return two_tables(named[0], named[1], flags.key, flags.foreign_key)
-
-
 def run_package(
     package: Package, source: TableName, settings: ReleaseSettings, report: Report
 ) -> PackageDone:
     """Release the tables of a package and write its files. What can be refused is refused before a row is
     read.
     """
+    from factored_mwem.pipeline.linked import LinkedRequest, check_linked
+    from factored_mwem.pipeline.linked_publish import PackageFiles, publish_package
+
     order = marginals_alone(settings)
     place = folder_of(settings.output or f"{_title(source)}.synthetic/")
     if place is None:
@@ -183,6 +144,9 @@ def draw_tables(
     model: Path, choices: SampleChoices, output: str, settings: ReleaseSettings
 ) -> dict[str, Any]:
     """Write fresh tables of a package's model into a folder; the line for scripts."""
+    from factored_mwem.pipeline.linked_publish import PackageFiles, draw_package
+    from factored_mwem.pipeline.saving.package_file import load_package
+
     if choices != SampleChoices(rows=choices.rows):
         raise InputError("a package of tables is drawn as a whole: -n says how many rows the root has")
     if choices.rows is None:

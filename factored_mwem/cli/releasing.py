@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from factored_mwem.cli.exits import unsaid
-from factored_mwem.cli.inputs import source_of
+from factored_mwem.cli.inputs import LinkFlags, package_at, source_of
 from factored_mwem.cli.options import RELEASE, Json, NoProgress, Quiet, Tables, Verbose, option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import Stopped
@@ -40,7 +40,6 @@ def release(
     """Turn a private table, or a package of tables, into synthetic ones under differential privacy."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
-    from factored_mwem.cli.packaging import LinkFlags, package_at, package_summary, run_package
     from factored_mwem.cli.summary import details, summary
     from factored_mwem.pipeline.progress import is_first_run
 
@@ -54,6 +53,8 @@ def release(
         package = package_at(source, LinkFlags(child, key, foreign_key, public_tables))
         with console.progress(show=show, verbose=verbose) as report:
             if package is not None:
+                from factored_mwem.cli.packaging import package_summary, run_package
+
                 done = run_package(package, source, settings, report)
                 lines = iter(package_summary(done))
             else:

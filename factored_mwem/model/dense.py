@@ -16,7 +16,6 @@ import numpy as np
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.dense import Measured, marginal_into, replay
-from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model.clique_tree import arranged, halves, split
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.queries.base import Questions
@@ -202,6 +201,8 @@ def step(
             index, counts = np.concatenate([head, tail]), noisy.astype(np.float64)
             replay(part.weights, Measured(index, layout, counts, float(total)), 1)
         return
+    from factored_mwem.kernels.linear import product_answer, product_step  # which other engines need not load
+
     head, tail = over_axes(part, values)
     gap = min(max(float(noisy[0]), kind.lowest * total), total) - total * product_answer(
         part.weights, head, tail

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
+from factored_mwem.domain.rules import Computed
 from factored_mwem.domain.zeros import Zeros, tables_at
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.forest import Forest
@@ -63,10 +66,26 @@ class Batches:
     aims: Sequence[View] = ()
     _drawing: Drawing = field(init=False)
     _shares: list[np.ndarray] = field(init=False)
+    _written: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_written", self.schema)
         object.__setattr__(self, "_drawing", Drawing(self.model))
         object.__setattr__(self, "_shares", shares_of(self.model, self.aims) if self.rows else [])
+
+    def listed(self) -> Self:
+        """The same rows for a writer that makes dictionaries anyway: the batches have them already, of texts
+        with listed values, where `schema` says text.
+        """
+        rules = (rule.of for rule in self.domain.derived.values() if isinstance(rule, Computed))
+        kept = {a.name for a in self.domain.modelled if a.categorical and a.type == "string"} - set(rules)
+        fields = [
+            f.with_type(pa.dictionary(pa.int32(), f.type)) if f.name in kept and f.type == pa.string() else f
+            for f in self.schema
+        ]
+        batches = copy(self)
+        object.__setattr__(batches, "_written", pa.schema(fields))
+        return batches
 
     @cached_property
     def size(self) -> int:
@@ -88,8 +107,8 @@ class Batches:
         return self._decoded(self.refined(self._drawing.codes(size, rng), rng), rng)
 
     def _decoded(self, codes: Sequence[np.ndarray], rng: np.random.Generator) -> pa.RecordBatch:
-        columns = decode_table(self.domain, codes, self.schema, rng)
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        columns = decode_table(self.domain, codes, self._written, rng)
+        return pa.RecordBatch.from_arrays(columns, schema=self._written)
 
     def refined(
         self, codes: Sequence[np.ndarray], rng: np.random.Generator, kept: Collection[int] = ()

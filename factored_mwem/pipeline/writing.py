@@ -86,7 +86,8 @@ def write_release(
             parts = write_parts(rows, data, inside, exists, workers, gone)
             digest = digest_of((part.file, part.sha256) for part in parts)
         else:
-            batches, within = drawn_ahead(rows, workers), None if data.suffix == ".csv" else inside
+            batches = drawn_ahead(rows.listed() if data.suffix == ".parquet" else rows, workers)
+            within = None if data.suffix == ".csv" else inside
             digest = write_batches(data, rows.schema, batches, metadata=within, exists=exists, before=gone)
     output = output.model_copy(update={"sha256": digest, "parts": parts})
     manifest = manifest.model_copy(update={"output": output})
@@ -121,6 +122,7 @@ def write_parts(
     Where a release is replaced, all of it goes first: parts of two tables in a folder would look like one.
     After a failure no part is left, except parts of an earlier attempt that were verified.
     """
+    rows = rows.listed()
     each = max(PART_ROWS // rows.size, 1)
     names = [part_name(number) for number in range(max(-(-len(rows) // each), 1))]
     kept = exists is IfExists.VERIFY and folder.there()

@@ -23,7 +23,7 @@ from factored_mwem.files import crashpoints as faults
 from factored_mwem.files.files import IfExists
 from factored_mwem.model import sampling
 from factored_mwem.pipeline import writing
-from factored_mwem.tables.outputs.formats import METADATA_KEY
+from factored_mwem.tables.outputs.formats import METADATA_KEY, write_batches
 
 ROWS = 1130
 NAMES = [f"part-{number:05}.parquet" for number in range(6)]
@@ -53,6 +53,17 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
+
+
+def test_texts_written_from_their_dictionaries_are_the_bytes_of_plain_texts(
+    tmp_path: Path, made: Release
+) -> None:
+    rows, files = made.drawn(), [tmp_path / name for name in ("plain.parquet", "listed.parquet")]
+    for path, batches in zip(files, (rows, rows.listed()), strict=True):
+        write_batches(path, rows.schema, batches, metadata="{}")
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert pa.types.is_dictionary(rows.listed().batch(0).schema.field("s").type)
+    assert pq.read_table(files[1]).schema.remove_metadata() == rows.schema
 
 
 def test_parts_are_the_same_bytes_by_any_number_of_workers(tmp_path: Path, made: Release) -> None:

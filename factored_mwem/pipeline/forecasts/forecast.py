@@ -10,7 +10,6 @@ import numpy as np
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.mechanisms.course import rounds_for
-from factored_mwem.mechanisms.learn import fewest_rows
 from factored_mwem.mechanisms.limits import CODES_SHARE, Machine, memory_limit, slow, slowly
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import predicted_errors
@@ -21,7 +20,6 @@ from factored_mwem.mechanisms.tree import hierarchies
 from factored_mwem.pipeline.attempts import CertificateForecast, forecast_certificate
 from factored_mwem.pipeline.forecasts.people import PeopleForecast, left_after
 from factored_mwem.privacy.counts import bytes_of
-from factored_mwem.privacy.discover import value_thresholds
 from factored_mwem.privacy.session import marginal_noise
 from factored_mwem.request.policy import TUNED
 from factored_mwem.request.request import Request
@@ -82,6 +80,9 @@ def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
 
 def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     """The forecast where no domain is declared, for a table of about `rows` rows, or people."""
+    from factored_mwem.mechanisms.learn import fewest_rows
+    from factored_mwem.privacy.discover import value_thresholds
+
     policy, visible = scope.policy, scope.visible
     whole, unit = scope.asked.fitting_all, policy.unit
     budget, a_record = whole.part(whole.amount * left_after(policy)), unit.grains or 1

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,7 +14,6 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
-from factored_mwem.mechanisms.learn import Learning
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
@@ -30,11 +30,13 @@ from factored_mwem.pipeline.record.manifest import (
     Stage,
 )
 from factored_mwem.pipeline.spending import Spent
-from factored_mwem.privacy.popular import DOUBT, SEEN
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import DEFAULT_MAX_ROWS, Policy
 from factored_mwem.tables.codes.parsing import value_type
+
+if TYPE_CHECKING:
+    from factored_mwem.mechanisms.learn import Learning
 
 MUCH = 0.1
 """A warning says so where more than this share of a learnt column's values is lost."""
@@ -214,6 +216,8 @@ def rounded_in_words(learning: Learning) -> Iterator[str]:
     """Warnings about columns of whole numbers of which some rows may have held decimals, as far as noise
     tells.
     """
+    from factored_mwem.privacy.popular import DOUBT
+
     for name, (rows, stddev) in learning.rounded.items():
         if name in learning.domain and rows > DOUBT * stddev:
             yield (
@@ -226,6 +230,8 @@ def _unseen_decimals(plan: Plan) -> Iterator[str]:
     """Below how many rows decimals among whole numbers are not seen."""
     rounded = plan.learning.rounded if plan.learning is not None else {}
     if rounded:
+        from factored_mwem.privacy.popular import SEEN
+
         most = max(SEEN * stddev for _, stddev in rounded.values())
         counted = "people" if plan.policy.people else "rows"
         yield (

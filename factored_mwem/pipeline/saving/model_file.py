@@ -117,3 +117,13 @@ def reader(file: IO[bytes], path: Path) -> Read:
         return arrays[name]
 
     return read
+
+
+def is_package(path: Path) -> bool:
+    """Whether a file says that it is the model of a package; nothing else in it is checked."""
+    try:
+        with open(path, "rb") as file:
+            header = json.loads(reader(file, path)("header", np.uint8).tobytes())
+    except (FmwemError, *BROKEN):
+        return False
+    return isinstance(header, dict) and "fmwem_package" in header

@@ -71,13 +71,3 @@ def load_package(path: Path) -> LinkedRelease:
 def _of_table(read: Read, number: int, name: str, kind: type[np.number[Any]]) -> np.ndarray:
     """An array of the table of this number."""
     return read(f"{number}/{name}", kind)
-
-
-def is_package(path: Path) -> bool:
-    """Whether a file says that it is the model of a package; nothing else in it is checked."""
-    try:
-        with open(path, "rb") as file:
-            header = json.loads(reader(file, path)("header", np.uint8).tobytes())
-    except (FmwemError, *BROKEN):
-        return False
-    return isinstance(header, dict) and "fmwem_package" in header

@@ -48,7 +48,7 @@ def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.ran
     listed = listed_values(attribute)
     if pa.types.is_dictionary(field.type):  # the same dictionary in every batch
         values = typed(attribute, listed, field.type.value_type, safe=False)
-        return _dictionary(pa.array(codes, mask=null), values, field.type)
+        return _dictionary(pa.array(codes.astype(np.int32), mask=null), values, field.type)
     return typed(attribute, listed.take(pa.array(codes, mask=null)), field.type, safe=False)
 
 
@@ -113,6 +113,8 @@ class DecodeGrid(NamedTuple):
     def value(self, inside: np.ndarray | int, rank: np.ndarray | int) -> np.ndarray:
         """int64: the free multiple of this rank, of each bin."""
         place = self.first[inside] + rank
+        if not len(self.taken):
+            return place
         return place + np.searchsorted(self.taken - np.arange(len(self.taken)), place, side="right")
 
 

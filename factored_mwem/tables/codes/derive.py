@@ -18,7 +18,6 @@ from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import as_string, column_of, decode, from_units, typed
 from factored_mwem.tables.codes.parsing import is_text, plain, read_units, spelt, value_type
-from factored_mwem.tables.codes.tie import tie
 
 MAX_TRIES = 16
 """How often two values out of order are drawn again, before they are put in order by hand."""
@@ -65,6 +64,8 @@ def decode_table(
     for chain in domain.chains:
         _put_in_order(chain, domain, by_name, made, rng)
     for source, rules in domain.ties.items():
+        from factored_mwem.tables.codes.tie import tie
+
         tie(domain, source, rules, by_name, made, rng)
     for name, of in domain.derived.items():
         if isinstance(of, Computed):

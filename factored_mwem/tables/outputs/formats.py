@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from factored_mwem.errors import InputError
@@ -66,10 +68,34 @@ def _write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBat
 
     rest = iter(batches)
     first = next(rest, None)
+    written = schema if first is None else first.schema
     listed = [name for name in schema.names if first is None or _repeats(first.column(name))]
-    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=listed) as writer:
+    with pq.ParquetWriter(
+        path, written, compression="zstd", use_dictionary=listed, store_schema=False
+    ) as writer:
         for batch in itertools.chain([] if first is None else [first], rest):
-            writer.write_batch(batch)
+            columns = (
+                _as_seen(column) if pa.types.is_dictionary(column.type) and column.type != kind else column
+                for column, kind in zip(batch.columns, schema.types, strict=True)
+            )
+            writer.write_batch(pa.RecordBatch.from_arrays(list(columns), schema=written))
+        kept = base64.b64encode(schema.serialize())  # as the writer stores a schema by itself
+        writer.add_key_value_metadata({**(schema.metadata or {}), b"ARROW:schema": kept})
+
+
+def _as_seen(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The column, its dictionary in the order in which values are first seen, as the writer makes it of
+    texts: the bytes are the same, in less time.
+    """
+    rows, size = len(column), len(column.dictionary)
+    codes = column.indices.fill_null(size).to_numpy()
+    first = np.full(size + 1, rows)
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # the last to write is the first of the rows
+    order = np.argsort(first[:size])[: np.count_nonzero(first[:size] < rows)]
+    place = np.zeros(size + 1, dtype=np.int32)
+    place[order] = np.arange(len(order))
+    indices = pa.array(place[codes], mask=codes == size if column.null_count else None)
+    return pa.DictionaryArray.from_arrays(indices, column.dictionary.take(pa.array(order)))
 
 
 def _repeats(column: pa.Array) -> bool:
