@@ -107,7 +107,7 @@ def test_a_file_that_grows_too_large_is_one_line_and_gone(tmp_path: Path, suffix
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(disk: Callable[[str], Path], made: Release) -> None:
-    folder = disk("size=4k")
+    folder = disk("size=64k")
     batch = pa.record_batch({"n": pa.array(range(100_000))})
     for suffix in formats.FORMATS:
         with pytest.raises(ResourceError, match="no space left to write"):
