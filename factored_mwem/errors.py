@@ -116,6 +116,10 @@ class Lost(InputError):
     """
 
 
+class NotPermitted(InputError):
+    """A ledger that may be read and not written: nothing was entered, and so nothing drawn."""
+
+
 class RolledBack(InputError):
     """The ledger is older than its journals, or another copy than was last written: an old one was put back.
 

@@ -27,6 +27,10 @@ from factored_mwem.files.crashpoints import reach
 _ONE_AT_A_TIME = threading.Lock()
 
 
+ROOM = 2**20
+"""Bytes that must fit on the disk of an output before anything is spent."""
+
+
 class IfExists(Enum):
     """What to do if a file exists already; `IfExists(overwrite)` reads the public keyword."""
 
@@ -37,14 +41,20 @@ class IfExists(Enum):
 
 
 def check_target(path: Path, exists: IfExists) -> None:
-    """Raises InputError, before anything is spent, if `path` may not be replaced or cannot be written."""
+    """Raises InputError, before anything is spent, if `path` may not be replaced or cannot be written; Busy
+    if its disk has no room: the same for every table, for how large the rows will be is not public.
+    """
     if os.path.lexists(path) and exists is IfExists.REFUSE:
         raise taken(path)
     check_name(path)
     with in_words(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
-        os.unlink(_temporary(path))
+        room = Path(_temporary(path))
+        try:
+            room.write_bytes(bytes(ROOM))
+        finally:
+            room.unlink()
 
 
 def check_name(path: Path) -> None:

@@ -65,7 +65,7 @@ def _journals(file: Ledger) -> Iterator[str]:
         yield f"the journals could not be looked at: {error.why}"
         return
     yield from (
-        f"journal {one}: it holds draws that the books do not know, so this is an old copy of the ledger"
+        f"journal {one}: it is of a release that the books do not know, so this is an old copy of the ledger"
         for one in lost
     )
 

@@ -130,6 +130,11 @@ class Journals(Protocol):
         Raises Unreadable if they cannot be read.
         """
 
+    def remember(self, mark: str) -> Callable[[], None]:
+        """Make ready to keep the mark of a release without a journal; what it gives, called once the ledger
+        has the mark, keeps it. An older copy of the ledger lacks it. Raises Busy if there is no room.
+        """
+
 
 def under_way() -> Busy:
     advice = "wait for it (another --run-id is another release, and pays again)"

@@ -29,8 +29,10 @@ from factored_mwem.ledger.journal import (
 )
 
 SUFFIX = ".journal"
-JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
-"""Names of journals. Other files in their folder are not ours, and their names may not even be text."""
+LATEST = "latest"
+"""The file with the mark of the last release without a run id, which has no journal."""
+JOURNAL = re.compile(rf"[0-9a-f]{{32}}\.journal|{LATEST}")
+"""Names of journals, and of that file. Others in their folder are not ours; their names may be no text."""
 TRIES = """
 import fcntl, os, sys
 try:
@@ -51,9 +53,28 @@ class JournalFolder:
         return JournalFile(self.path / f"{name}{SUFFIX}", key)
 
     def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
-        names = {path.name: path.name.removesuffix(SUFFIX) for path in self._files()}
-        headers = {name: _glimpse(self.path / name, key_of(run)) for name, run in names.items()}
-        return {name: header for name, header in headers.items() if header is not None}
+        headers = {}
+        for path in self._files():
+            header = _glimpse(path, key_of(path.name.removesuffix(SUFFIX)))
+            if header is not None:
+                headers[path.name] = header
+        return headers
+
+    def remember(self, mark: str) -> Callable[[], None]:
+        ready = self.path / f"{mark}.{LATEST}"
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            ready.write_text(mark)
+            sync(ready)
+        except OSError as error:
+            ready.unlink(missing_ok=True)
+            raise Busy(f"cannot write in {self.path}: {error.strerror}; free some space") from None
+
+        def put() -> None:
+            os.replace(ready, self.path / LATEST)
+            sync(self.path)
+
+        return put
 
     def _files(self) -> list[Path]:
         try:
@@ -101,6 +122,8 @@ def kept_out(tries: str, path: Path | str) -> bool:
 
 def _glimpse(path: Path, key: bytes) -> dict[str, Any] | None:
     try:
+        if path.name == LATEST:
+            return {"entry": path.read_text()}
         return JournalFile.glimpse(path, key)
     except Lost:
         return None  # a valid code over something else than a record: not a journal of this program

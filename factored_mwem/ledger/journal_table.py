@@ -39,6 +39,10 @@ class JournalTable:
     def open(self, name: str, key: bytes) -> Journal:
         return JournalRows(self._address, name, key)
 
+    def remember(self, mark: str) -> Callable[[], None]:
+        """Nothing is kept: what lies in the database is put back with it, which its server shows."""
+        return lambda: None
+
     def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
         with contextlib.closing(connect(self._address)) as db, clear(self._address.name):
             firsts = db.execute(

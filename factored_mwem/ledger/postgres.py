@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from factored_mwem.errors import Busy, FmwemError, InputError
+from factored_mwem.errors import Busy, FmwemError, InputError, NotPermitted
 from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.schema import in_postgres
 
@@ -179,7 +179,7 @@ def _explained(error: Any, name: str) -> FmwemError:
         return Busy(f"another process entered this run in the ledger {name}; try again")
     if state in ("42501", "25006"):
         why = "its user lacks the permission; see `fmwem guide ledger`"
-        return InputError(f"cannot read or write the ledger {name}: {why}")
+        return NotPermitted(f"cannot read or write the ledger {name}: {why}")
     if state in ("3F000", "42P01"):
         make = "or, if there never was one, `fmwem ledger init` makes it"
         return InputError(f"no ledger in {name} that its user may see; put it back (see the guide), {make}")

@@ -25,6 +25,7 @@ from factored_mwem.errors import (
     InputError,
     Lost,
     NotAccepted,
+    NotPermitted,
     ResourceError,
     RolledBack,
 )
@@ -234,14 +235,18 @@ class Run:
         if self._file is None or self._reservation is None or self._number is not None:
             self.charged = True
             return
-        reservation = self._reservation
+        reservation, remember = self._reservation, None
         if self._journal is not None:  # first: an entry without its journal is one whose journal was lost
             self._journal.begin({**self._pinned, "entry": reservation.mark})
+        else:
+            remember = self._file.journals.remember(reservation.mark)
         try:
             self._number = self._file.reserve(reservation)
+            if remember is not None:
+                remember()
             self.chain_head = self._file.head(self._number)
-        except BaseException:
-            self.charged = self._entered(self._file, reservation)
+        except BaseException as error:
+            self.charged = not isinstance(error, NotPermitted) and self._entered(self._file, reservation)
             raise
         self.charged = True
         for about in self._early:

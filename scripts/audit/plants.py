@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit.matrix import Configuration, calculated, crowded, looked, of_people, of_two, related, spelt
+from factored_mwem.accounting import accountant
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
@@ -450,7 +451,13 @@ PLANTS = (
           verify=Verify(LEARNT, 50, "two keys became one")),
     Plant("an open quote takes what follows", opening, "open_table", greedy_reader, verify=Verify(OPEN, 100)),
     Plant("rows without an id are one person's", contributions, "bound_contributions", one_nobody,
-          verify=Verify(BY_ID, 150)),
+          verify=Verify(BY_ID, 60)),
+    *(Plant(f"rows without an id are one person's, of {k}", contributions, "bound_contributions", one_nobody,
+            verify=Verify(replace(BY_ID, columns=TWO, choices={"contributions": k}), 150)) for k in (2, 20)),
+    Plant("ten times the rho that epsilon allows", accountant, "largest_rho",
+          lambda honest: lambda *promised: 10 * honest(*promised), verify=Verify(ARROW, 1, "come to")),
+    Plant("a tenth of the epsilon that rho comes to", accountant, "epsilon_of",
+          lambda honest: lambda *spent: honest(*spent) / 10, verify=Verify(ARROW, 1, "come to")),
     Plant("a row of a person weighs one person", Unit, "row_weight", whole_rows, verify=Verify(PEOPLE)),
     Plant("all rows of a person are used", people, "_drawn", all_rows_used, verify=Verify(PEOPLE, 100)),
     Plant("rows counted for people", People, "people_by_rows", rows_for_people, verify=Verify(PEOPLE)),

@@ -81,6 +81,38 @@ def test_neither_a_run_without_an_id_nor_another_dataset_gets_past(books: Path) 
     assert everything(books.parent) == before
 
 
+def test_a_release_without_a_run_id_is_not_forgotten(books: Path) -> None:
+    """Else the same budget would be admitted twice; a new ledger in its place would forget it, too."""
+    more: dict[str, Any] = {"domain": DOMAIN, "epsilon": 0.5, "ledger": books, "dataset": "t"}
+    with put_back(books):
+        release(table(), 2, **more)
+        shutil.copy(books, books.with_name("newest"))
+    before = everything(books.parent)
+    for run_id in (None, "another"):
+        with pytest.raises(RolledBack):
+            release(table(), 2, **more, run_id=run_id)
+    assert everything(books.parent) == before
+    os.unlink(books)
+    with pytest.raises(InputError, match="journals of an earlier ledger"):
+        LedgerFile.create(books)
+    os.replace(books.with_name("newest"), books)
+    release(table(), 2, **more)
+
+
+@pytest.mark.parametrize("point", ["before reserve", "after reserve", "before commit"])
+def test_a_release_that_died_before_its_noise_is_no_proof(books: Path, point: str) -> None:
+    def killed(reached: str) -> None:
+        if reached == point:
+            faults.hook = lambda _: None
+            raise KeyboardInterrupt
+
+    with put_back(books):
+        faults.hook = killed
+        with pytest.raises(KeyboardInterrupt):
+            release(table(), 2, domain=DOMAIN, epsilon=0.5, ledger=books, dataset="t")
+    release(table(), 2, domain=DOMAIN, epsilon=0.5, ledger=books, dataset="t")
+
+
 def test_the_newest_copy_ends_the_refusal(books: Path) -> None:
     with put_back(books):
         drawn = died(books, "before draw", 3)

@@ -17,8 +17,9 @@ from support.commands import FMWEM, JOB, Fmwem
 from support.fakes import FakeNoise
 from support.postgres import PASSWORD, Server, binary
 from support.processes import PYTHON, ended, line, printed, started
-from support.runs import died, entries, go, state
+from support.runs import DOMAIN, died, entries, go, state, table
 
+from factored_mwem import release
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli.books import books_text
@@ -448,6 +449,10 @@ def test_who_may_use_it_is_granted(server: Server, uri: str) -> None:
     server.sql(GRANTS[0], uri=uri)
     with pytest.raises(InputError, match="lacks the permission"):
         go(etl)
+    server.sql(GRANTS[1].replace(", INSERT, UPDATE, DELETE", ""), uri=uri)
+    with pytest.raises(InputError, match="lacks the permission") as refused:
+        release(table(), 1, domain=DOMAIN, ledger=etl, dataset="t")  # enters itself late, and may not
+    assert not refused.value.budget_spent and entries(uri) == []
     server.sql(*GRANTS, uri=uri)
     go(etl)
     whole(etl)

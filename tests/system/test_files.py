@@ -9,12 +9,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from support.commands import program
 from support.processes import PYTHON, ended, line, started
 
 from factored_mwem import Release
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files.files import IfExists, check_target
+from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.tables.outputs import formats
 from factored_mwem.tables.outputs.formats import write_batches
 
@@ -35,6 +40,18 @@ def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 def test_a_read_only_folder(disk: Callable[[str], Path]) -> None:
     with pytest.raises(InputError, match="read-only file system"):
         check_target(disk("ro") / "t.parquet", IfExists.REFUSE)
+
+
+def test_a_full_disk_is_seen_before_anything_is_spent(disk: Callable[[str], Path], tmp_path: Path) -> None:
+    """Without a run id all of it would be lost when the files are written."""
+    books = tmp_path.with_name(f"{tmp_path.name}.books")
+    LedgerFile.create(books).add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    pq.write_table(pa.table({"a": [0, 1] * 50}), table := books.with_suffix(".parquet"))
+    (domain := books.with_suffix(".json")).write_text('{"a": 2}')
+    given = [table, "--marginals", 1, "--domain", domain, "--ledger", books, "--dataset", "t"]
+    done = ended(*program("release", *given, "-o", disk("size=4k") / "t.parquet"))
+    assert done.returncode == 4 and "no space left" in done.stderr and "spent" not in done.stderr
+    assert LedgerFile(books).entries("t") == []
 
 
 WRITER = """

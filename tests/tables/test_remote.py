@@ -81,6 +81,7 @@ def test_a_file_that_changes_between_passes_is_seen(store: Any, several: bool) -
         ("memory://b/none/", "no file memory://b/none/"),
         ("memory://b/t.xlsx", ".xlsx files are not read"),
         ("nonsense://b/t.csv", "no package knows nonsense://"),
+        ("sqlite:///a.db#t", "tables in SQLite are not read; write the table as Parquet"),
         (["memory://b/t.csv", "memory://b/t.csv"], "is given twice"),
         ("file:///none/t.csv", "no file /none/t.csv"),
     ],

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Charge
+from factored_mwem.accounting.accountant import BETA_GRID, Charge, Mechanism
+from factored_mwem.accounting.admissible import SLACK, Shape
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.owner.verifier.tap import Call
+from factored_mwem.privacy.noise import NoisyThreshold
 from factored_mwem.tables.inputs.source import Private
 
 FINEST = 2.0**-52
@@ -35,7 +37,27 @@ class Keys(Private):
         return {key: count for key, count in self.counts.items() if key not in public}
 
 
-DrawInput = np.ndarray | Keys
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Look(Private):
+    """The arguments of a look of a sparse vector test: a score, and its test's threshold with the calls that
+    drew its noise.
+    """
+
+    score: int
+    begun: NoisyThreshold
+    calls: Sequence[Call]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bounded(Private):
+    """The arguments of noise of smooth sensitivity: a number, and the bound that its scale follows."""
+
+    value: int
+    bound: float
+    shape: Shape
+
+
+DrawInput = np.ndarray | Keys | Look | Bounded
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -65,6 +87,8 @@ class ComparedDraw(Private):
         """The number of values handed over. The number of keys is private, but the listed keys are public."""
         if isinstance(self.input, Keys):
             return {"threshold": self.input.threshold, "list of public keys": self.input.listed}
+        if isinstance(self.input, Look | Bounded):
+            return {"shape": getattr(self.input, "shape", None)}
         return {"length": len(self.input)}
 
 
@@ -99,6 +123,8 @@ def unfaithful(draw: ComparedDraw) -> list[str]:
         return ["the sampler failed"]
     if isinstance(draw.input, Keys):
         return _unfaithful_keys(draw, draw.input)
+    if isinstance(draw.input, Look | Bounded) or draw.method == "begin":
+        return _unfaithful_number(draw, draw.input)
     if draw.method == "select":
         if len(calls) != 1 or sorted(calls[0].received) != sorted(draw.input.tolist()):
             return ["the sampler did not receive the scores that were handed over"]
@@ -109,6 +135,26 @@ def unfaithful(draw: ComparedDraw) -> list[str]:
         return ["the sampler did not receive the values that were handed over"]
     back = [value for call in calls for value in call.returned]
     return [] if back == np.asarray(draw.answer).tolist() else ["the sampler's answer is not what came back"]
+
+
+def _unfaithful_number(draw: ComparedDraw, given: DrawInput) -> list[str]:
+    """The same of a single number, whose noise is this program's own where it is a Cauchy's."""
+    if isinstance(given, Bounded) and given.shape is Shape.CAUCHY:
+        return []
+    if len(draw.calls) != 1:
+        return [f"the sampler was called {len(draw.calls)} times for one draw"]
+    (call,) = draw.calls
+    value = given.score if isinstance(given, Look) else given.value if isinstance(given, Bounded) else 0
+    if call.received != value:
+        return ["the sampler did not receive the number that was handed over"]
+    scale = draw.scale * (given.bound if isinstance(given, Bounded) else 1.0)
+    if call.loss(1) * max(scale, 1.0 if isinstance(given, Bounded) else scale) > 1 + 1e-9:
+        return ["the sampler has less noise than was asked for"]
+    if isinstance(given, Look):
+        same = given.begun.reached_by(call.returned) == draw.answer
+    else:
+        same = isinstance(given, np.ndarray) or call.returned == draw.answer
+    return [] if same else ["the sampler's answer is not what came back"]
 
 
 def _unfaithful_keys(draw: ComparedDraw, keys: Keys) -> list[str]:
@@ -150,6 +196,8 @@ def differently_asked(base: ComparedDraw, near: ComparedDraw) -> str:
     for words, fact in base.facts.items():
         if fact != facts[words]:
             return words
+    if isinstance(near.input, Bounded):
+        return ""  # the scale of its sampler is private, and compared with its bound
     samplers = {(_is_of_keys(call), _sampler(draw, call)) for draw in (base, near) for call in draw.calls}
     kinds = {of_keys for of_keys, _ in samplers}
     return "sampler" if len(samplers) > len(kinds) else ""
@@ -171,6 +219,12 @@ def losses(base: ComparedDraw, near: ComparedDraw) -> list[Finding]:
     stage, cost = stage_of(near.entry), near.entry.cost
     if isinstance(base.input, Keys) and isinstance(near.input, Keys):
         return _losses_of_keys(base, near, base.input, near.input)
+    if near.method == "begin":  # of a threshold that is public
+        return []
+    if isinstance(base.input, Look) and isinstance(near.input, Look):
+        return [Finding(stage, _looked(near, abs(base.input.score - near.input.score)) / float(cost))]
+    if isinstance(base.input, Bounded) and isinstance(near.input, Bounded):
+        return [Finding(stage, _share_of_bound(near.entry, base.input, near.input))]
     first, second = np.asarray(base.input, dtype=np.int64), np.asarray(near.input, dtype=np.int64)
     # As unsigned numbers the gaps are exact, whatever the signs.
     gaps = np.maximum(first, second).view(np.uint64) - np.minimum(first, second).view(np.uint64)
@@ -182,9 +236,28 @@ def losses(base: ComparedDraw, near: ComparedDraw) -> list[Finding]:
         moved = [int(gap) for gap in gaps[at : at + len(call.received)] if gap]
         at += len(call.received)
         if moved:
+            if near.entry.mechanism is Mechanism.LAPLACE_IN_RHO:  # epsilon^2 / 2 of each number
+                loss += float(call.loss(1)) ** 2 / 2 * sum(gap * gap for gap in moved)
+                continue
             distance = math.sqrt(sum(gap * gap for gap in moved)) if _gaussian(near) else sum(moved)
             loss += float(call.loss(distance))
     return [Finding(stage, loss / float(cost))]
+
+
+def _looked(near: ComparedDraw, gap: int) -> float:
+    """What a sparse vector test loses if each of its scores moves by `gap`: once by its threshold, and twice
+    by the score that ends it; in the unit of its charge.
+    """
+    assert isinstance(near.input, Look)
+    loss = gap and float(near.input.calls[0].loss(gap)) + 2 * float(near.calls[0].loss(gap))
+    return loss**2 / 2 if near.entry.mechanism is Mechanism.SPARSE_VECTOR_IN_RHO else float(loss)
+
+
+def _share_of_bound(entry: Charge, first: Bounded, second: Bounded) -> float:
+    """How much is used up of what a number may move by, its bound, and of what the bound may change by."""
+    beta = entry.sensitivity / BETA_GRID + SLACK
+    moved = abs(first.value - second.value) / min(first.bound, second.bound)
+    return max(moved, abs(math.log(first.bound / second.bound)) / beta)
 
 
 def _losses_of_keys(base: ComparedDraw, near: ComparedDraw, first: Keys, second: Keys) -> list[Finding]:

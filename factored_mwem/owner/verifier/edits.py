@@ -6,7 +6,7 @@ using accounting/unit.py: one person's rows are added, removed or exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.owner.verifier.sheet import Sheet, Stranger
-from factored_mwem.request.policy import Policy
+from factored_mwem.request.promise import Terms
 from factored_mwem.tables.inputs.source import Private
 
 STRANGERS = 40
@@ -40,7 +40,7 @@ class Base(Private):
     sheet: Sheet
     order: list[int]
     persons: list[Person]
-    policy: Policy
+    policy: Terms
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -51,10 +51,15 @@ class Edit(Private):
     order: list[int]
 
 
-def based(sheet: Sheet, rows: int, policy: Policy, rng: Generator, *, primed: bool) -> Base:
+Editing = Callable[[Base, Generator], Edit]
+"""How a neighbour is made."""
+
+
+def based(sheet: Sheet, rows: int, policy: Terms, rng: Generator, *, primed: bool) -> Base:
     """A base of the sheet's `rows` rows.
 
-    Primed, it has hostile rows of several persons and k copies of some, for a hostile row to act upon.
+    Primed, it has hostile rows of several persons and k copies of some, for a hostile row to act upon; and,
+    where a column names people, more than k rows of nobody, of which none may make room for another.
     """
     grown, persons = _strangers(sheet, rows, policy, rng)
     order = list(range(rows))
@@ -65,18 +70,23 @@ def based(sheet: Sheet, rows: int, policy: Policy, rng: Generator, *, primed: bo
             order = _insert(order, person.rows, rng)[0]
         for row in rng.integers(rows, size=PRIMED):
             order = _insert(order, [int(row)] * policy.contributions, rng)[0]
+        kept = {row for person in persons if person.breaks for row in person.rows}
+        nobody = [row for row, owner in enumerate(grown.owners) if owner is None and row not in kept]
+        if policy.privacy_id is not None and nobody:
+            more = rng.choice(nobody, size=policy.contributions + PRIMED)
+            order = _insert(order, more.tolist(), rng)[0]
     return Base(grown, order, persons, policy)
 
 
-def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple[Sheet, list[Person]]:
+def _strangers(sheet: Sheet, rows: int, policy: Terms, rng: Generator) -> tuple[Sheet, list[Person]]:
     """Persons with copies of a row, with one hostile row several times, or with several hostile rows."""
     k, wanted, sizes, kinds = policy.contributions, list[Stranger](), list[int](), list[str]()
     fresh = sheet.new_persons(STRANGERS) if policy.privacy_id is not None else []
     for _ in range(STRANGERS):
         kind = ("copies", "same", "same", "several")[rng.integers(4)]
-        nameless = policy.privacy_id is not None and (rng.random() < 0.4 or not fresh)
+        nameless = policy.privacy_id is not None and (rng.random() < 0.5 or not fresh)
         most = k if policy.privacy_id is None or nameless else 2 * k + 1
-        size = k if policy.privacy_id is None else int(rng.integers(1, most + 1))
+        size = most if policy.privacy_id is None or rng.random() < 0.7 else int(rng.integers(1, most + 1))
         person = fresh.pop(0) if policy.privacy_id is not None and not nameless else None
         different = size if kind == "several" else 1
         wanted += [Stranger(int(rng.integers(rows)), kind != "copies", person) for _ in range(different)]
@@ -111,6 +121,20 @@ def edited(base: Base, rng: Generator) -> Edit:
     return Edit(f"{person.words} added {place}", order)
 
 
+def in_place(base: Base, rng: Generator) -> Edit:
+    """A random neighbour in which every other row keeps its number in the table: for what draws by that
+    number, whose proof compares neighbours so.
+    """
+    person = base.persons[rng.integers(len(base.persons))]
+    order = list(base.order)
+    if base.policy.neighbours is not Neighbours.REPLACE:
+        return Edit(f"{person.words} added last", [*order, *person.rows])
+    leaving, words = _leaving(base, rng)
+    for at, row in zip(leaving, person.rows, strict=False):
+        order[at] = row
+    return Edit(f"{words} exchanged for {person.words}", order)
+
+
 def _replaced(base: Base, rng: Generator) -> Edit:
     """One person's rows for another's: in their place, or anywhere, for a table's order is no promise."""
     leaving, words = _leaving(base, rng)
@@ -136,7 +160,9 @@ def _leaving(base: Base, rng: Generator) -> tuple[list[int], str]:
         if owner is not None:
             places = [at for at, row in enumerate(order) if owners[row] == owner]
             return places, f"a person of {len(places)} rows"
-        return [place], "a row without an id"
+        nobody = [at for at, row in enumerate(order) if owners[row] is None]
+        places = [place] if rng.random() < 0.5 else rng.permutation(nobody)[:k].tolist()
+        return places, f"{len(places)} rows without an id"
     same = _same(order, k)
     if same and rng.random() < 0.4:
         alike = same[rng.integers(len(same))]
@@ -159,7 +185,7 @@ def _without(order: Sequence[int], places: Sequence[int]) -> list[int]:
 
 def _insert(order: Sequence[int], rows: Sequence[int], rng: Generator) -> tuple[list[int], str]:
     """The order with `rows` among the others: first, last, together, or each at a place of its own."""
-    how = ("first", "last", "together", "among the others")[rng.integers(4)]
+    how = ("first", "first", "last", "together", "among the others")[rng.integers(5)]
     if how == "among the others":
         mixed = list(order)
         for row in rows:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.random import Generator
 
 from factored_mwem.errors import InputError
-from factored_mwem.owner.verifier.tap import tapped
+from factored_mwem.owner.verifier.tap import Tap, tapped
 from factored_mwem.owner.verifier.verify import (
     MAX_COMPARED_ROWS,
     Comparing,
@@ -141,23 +141,22 @@ def verify_tables(
     if len(sheet.roots) < 2:
         raise InputError("the package has too few roots to have a neighbour")
     with tapped() as tap:
-        search = _PackageSearch(request, sheet, WatchedRelease(tap), np.random.default_rng(seed))
-        return search.run(pairs, report)
+        return _PackageSearch(request, sheet, tap, np.random.default_rng(seed)).run(pairs, report)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _PackageSearch(Comparing):
-    """The pairs so far, and what was found. `first`: the run of the first base."""
+    """The pairs so far, and what was found."""
 
     request: LinkedRequest
     sheet: LinkedSheet
-    first: WatchedRelease
+    tap: Tap
     rng: Generator
 
     def run(self, pairs: int, report: Callable[[int], None]) -> Verified:
         own, primed = self.sheet, False
         while self.pairs < pairs:
-            run, self.sheet = self.first.again(), own
+            run, self.sheet = WatchedRelease(self.tap, self.request.policy), own
             for _ in range(PRIMED if primed else 0):  # roots that claim each other's rows
                 self.sheet = self.sheet.with_another(self.rng)
             primed = not primed
@@ -183,7 +182,7 @@ class _PackageSearch(Comparing):
             )
         else:
             words, sheet = "a root more", self.sheet.with_another(self.rng)
-        run = base.again(base)
+        run = WatchedRelease(self.tap, self.request.policy, base)
         try:
             release = self._made(sheet, run)
         except Parted:

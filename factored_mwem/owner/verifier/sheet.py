@@ -28,7 +28,7 @@ from factored_mwem.owner.verifier.hostile import (
     raw_cells,
     typed_cells,
 )
-from factored_mwem.request.request import Request
+from factored_mwem.request.table import PrivateTable
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.inputs.arrow_input import without_dictionaries
 from factored_mwem.tables.inputs.delimited import cells_of, leaves_open
@@ -316,14 +316,14 @@ def _encoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
     )
 
 
-def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
+def sheet_of(source: Any, request: PrivateTable, folder: Path) -> Sheet:
     """The rows of a table. `folder` is private, for tables that must be files."""
-    by_id = request.policy.privacy_id
+    by_id = request.promise.privacy_id
     if is_text_file(source):
         _check_plain(source, request)
         form = request.private.form
         if form is None:  # a reader that a test planted may not state it
-            form = read_form(InputFile(Path(source)), request.policy.records, request.policy.dialect)
+            form = read_form(InputFile(Path(source)), request.promise.records, request.promise.dialect)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema
     why = "verify changes rows of a table on this machine; give it a file or a data frame"
@@ -335,7 +335,7 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
     return TypedRows.of(table, by_id, folder, suffix, types)
 
 
-def _check_plain(source: Any, request: Request) -> None:
+def _check_plain(source: Any, request: PrivateTable) -> None:
     """Raise InputError for text that cannot be rewritten: several files, not UTF-8, neither plain nor .gz."""
     form = request.private.form
     if not isinstance(source, list | tuple) and not is_uri(source) and Path(source).is_file():

@@ -27,15 +27,18 @@ from numpy.random import Generator
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Ambiguous, FmwemError, InputError, NothingLearnt
-from factored_mwem.owner.verifier.comparison import ComparedDraw, Finding
-from factored_mwem.owner.verifier.edits import Base, Edit, based, edited
+from factored_mwem.ledger.run import Run
+from factored_mwem.owner.verifier.comparison import Finding
+from factored_mwem.owner.verifier.edits import Base, Edit, Editing, based, edited
 from factored_mwem.owner.verifier.sheet import Sheet, sheet_of
 from factored_mwem.owner.verifier.tap import Tap, tapped
 from factored_mwem.owner.verifier.watch import Parted, WatchedRelease
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request.policy import Choices, Policy
+from factored_mwem.request.promise import Terms
 from factored_mwem.request.request import Request
+from factored_mwem.request.table import PrivateTable
 from factored_mwem.tables.inputs.source import Private
 from factored_mwem.workload.workload import Workload
 
@@ -133,21 +136,43 @@ def verify(
     >>> verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3).holds
     True
     """
-    if pairs < 1:
-        raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
     request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
     # criteria depend on noise, not on the draws: one try is checked, at its own price
     request = replace(request, promise=request.policy.model_copy(update={"accept": ()}))
+    own: dict[str, Any] = {"domain": request.declared, "columns": request.columns, "rows": request.rows}
+
+    def made(source: Any, run: Run) -> dict[str, Any]:
+        again = request.sample_seed
+        asked = Request.of(source, request.workload, request.policy, sample_seed=again, **own)
+        return public(make(asked, run, lambda _: None))
+
+    # Refuse what a release refuses, with the same message, before any neighbour is made.
+    return searched(table, request, made, pairs, seed, report)
+
+
+def searched(
+    table: Any,
+    request: PrivateTable,
+    made: Callable[[Any, Run], dict[str, Any]],
+    pairs: int,
+    seed: int | None,
+    report: Callable[[int], None],
+    edit: Editing = edited,
+) -> Verified:
+    """What replays on neighbours find. `made`: everything that is published of a table, made within a run;
+    `edit` makes a neighbour.
+    """
+    if pairs < 1:
+        raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
     rng = np.random.default_rng(seed)
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
-        # Refuse what a release refuses, with the same message, before any neighbour is made.
-        make(request, WatchedRelease(tap), lambda _: None)
+        made(table, WatchedRelease(tap, request.promise))
         sheet = sheet_of(table, request, Path(folder))
         rows = len(sheet.owners)
-        if rows <= request.policy.contributions:
+        if rows <= request.promise.contributions:
             raise InputError("the table has too few rows to have a neighbour")
-        return _Search(request, sheet, rows, tap, rng).run(pairs, report)
+        return _Search(request.promise, made, edit, sheet, rows, tap, rng).run(pairs, report)
 
 
 def sweep() -> None:
@@ -168,10 +193,9 @@ def sweep() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Transcript(Private):
-    """A base run: its draws, what it pinned, and what it would have published."""
+    """A base run, and what it would have published."""
 
-    draws: list[ComparedDraw]
-    pinned: dict[str, Any]
+    run: WatchedRelease
     public: dict[str, Any]
 
 
@@ -217,7 +241,9 @@ class Comparing(Private):
 class _Search(Comparing):
     """Of a single table."""
 
-    request: Request
+    promise: Terms
+    made: Callable[[Any, Run], dict[str, Any]]
+    edit: Editing
     sheet: Sheet
     rows: int
     tap: Tap
@@ -226,7 +252,7 @@ class _Search(Comparing):
     def run(self, pairs: int, report: Callable[[int], None]) -> Verified:
         primed = False
         while self.pairs < pairs:
-            base = based(self.sheet, self.rows, self.request.policy, self.rng, primed=primed)
+            base = based(self.sheet, self.rows, self.promise, self.rng, primed=primed)
             try:
                 transcript = self._begin(base, primed)
             except NothingLearnt:  # the table holds rows of ours: noise hides most of it
@@ -236,7 +262,7 @@ class _Search(Comparing):
                 continue
             for _ in range(min(PAIRS_OF_A_BASE, pairs - self.pairs)):
                 if transcript is not None:
-                    self._compare(transcript, base.sheet, edited(base, self.rng))
+                    self._compare(transcript, base.sheet, self.edit(base, self.rng))
                 self.pairs += 1
                 report(self.pairs)
             primed = not primed
@@ -244,36 +270,26 @@ class _Search(Comparing):
 
     def _begin(self, base: Base, primed: bool) -> _Transcript | None:
         """The base run. None if a primed table cannot be released: a failure, for the table itself can."""
-        run, source = WatchedRelease(self.tap), base.sheet.source(base.order)
+        run, source = WatchedRelease(self.tap, self.promise), base.sheet.source(base.order)
         try:
-            release = self._make(source, run)
+            shown = self.made(source, run)
         except Exception as error:
             if not primed or isinstance(error, MemoryError | NothingLearnt):
                 raise
             self._fail([Failure("reading", "the table with hostile rows in it", _refusal(error))])
             return None
         self._note(run.findings, "the table itself")
-        return _Transcript(run.draws, run.pinned, public(release))
-
-    def _make(self, source: Any, run: WatchedRelease) -> Release:
-        r = self.request
-        choices: dict[str, Any] = {
-            "domain": r.declared,
-            "columns": r.columns,
-            "rows": r.rows,
-            "sample_seed": r.sample_seed,
-        }
-        return make(Request.of(source, r.workload, r.policy, **choices), run, lambda _: None)
+        return _Transcript(run, shown)
 
     def _compare(self, base: _Transcript, sheet: Sheet, edit: Edit) -> None:
         """One pair: the neighbour goes the base run's way to its end, or the pair fails."""
-        run, source = WatchedRelease(self.tap, base.pinned, base.draws), sheet.source(edit.order)
+        run, source = WatchedRelease(self.tap, self.promise, base.run), sheet.source(edit.order)
         try:
-            release = self._make(source, run)
+            shown = self.made(source, run)
         except Parted:
             self._note(run.findings, edit.words)
         except Ambiguous as error:
-            if run.draws or self.request.policy.records != "checked":
+            if run.draws or self.promise.records != "checked":
                 self._fail([Failure("reading", edit.words, _refusal(error))])
             else:
                 self.refused += 1
@@ -282,7 +298,6 @@ class _Search(Comparing):
         except Exception as error:  # noqa: BLE001 - whatever it is, it did not happen on the base
             self._note(run.findings, edit.words, [Failure("release", edit.words, _refusal(error))])
         else:
-            shown = public(release)
             different = [name for name, value in base.public.items() if shown[name] != value]
             why = [f"the released {name} depends on one person's rows" for name in different]
             self._note(run.findings, edit.words, [Failure("release", edit.words, w) for w in why])

@@ -13,20 +13,25 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.accountant import Accountant, Charge
+from factored_mwem.accounting.admissible import Shape
 from factored_mwem.ledger.run import Run
+from factored_mwem.owner.verifier.amounts import amount
 from factored_mwem.owner.verifier.comparison import (
+    Bounded,
     ComparedDraw,
     DrawInput,
     Finding,
     Keys,
+    Look,
     differently_asked,
     losses,
     stage_of,
     unfaithful,
 )
 from factored_mwem.owner.verifier.tap import Tap
-from factored_mwem.privacy.noise import Noise, OpenDPNoise
+from factored_mwem.privacy.noise import Noise, NoisyThreshold, OpenDPNoise
+from factored_mwem.request.promise import Promise
 
 DEPENDED = "a decision depended on private rows"
 
@@ -39,13 +44,20 @@ class Recorder:
     """Noise that records every draw. With the draws of a base run it returns their answers, and compares."""
 
     def __init__(
-        self, noise: Noise, accountant: Accountant, tap: Tap, base: Sequence[ComparedDraw] | None
+        self,
+        noise: Noise,
+        accountant: Accountant,
+        tap: Tap,
+        base: Sequence[ComparedDraw] | None,
+        promise: Promise,
     ) -> None:
         self.composition = noise.composition
         self.draws: list[ComparedDraw] = []
         self.findings: list[Finding] = []
         self._noise, self._accountant, self._tap, self._base = noise, accountant, tap, base
-        self._charges = 0
+        self._charges, self._promise = 0, promise
+        self._test: NoisyThreshold | None = None
+        self._of_test: ComparedDraw | None = None
         tap.take()  # the rest of a replay that took another path
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
@@ -64,15 +76,38 @@ class Recorder:
         keys = Keys(dict(counts), threshold, tuple(listed))
         return dict(self._draw("threshold", keys, scale, draw))
 
+    def begin(self, *, scale: float) -> NoisyThreshold:
+        begun = self._draw("begin", np.zeros(1, np.int64), scale, partial(self._noise.begin, scale=scale))
+        self._test = cast("NoisyThreshold", begun)
+        self._of_test = self.draws[-1]
+        return self._test
+
+    def exceeds(self, score: int, begun: NoisyThreshold, *, scale: float) -> bool | None:
+        """A look pays nothing: its test did. A replay is told what the base run's test said."""
+        if self._of_test is None or begun is not self._test:
+            self._part("test", "a test looks that never began")
+        look = Look(int(score), begun, self._of_test.calls)
+        draw = partial(self._noise.exceeds, score, begun, scale=scale)
+        return cast("bool | None", self._compared("exceeds", look, scale, draw, self._of_test.entry))
+
+    def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
+        draw = partial(self._noise.spread, value, bound, shape=shape, scale=scale)
+        return int(self._draw("spread", Bounded(int(value), float(bound), shape), scale, draw))
+
     def _draw(self, method: str, values: DrawInput, scale: float, draw: Callable[[], Any]) -> Any:
         charges = self._accountant.entries
         if not charges:
             self._part("noise", "noise was drawn before anything was charged")
-        entry, number = charges[-1], len(self.draws)
-        stage = stage_of(entry)
+        entry, stage = charges[-1], stage_of(charges[-1])
         if len(charges) <= self._charges:
             self.findings.append(Finding(stage, math.inf, "a draw has no charge of its own"))
         self._charges = len(charges)
+        return self._compared(method, values, scale, draw, entry)
+
+    def _compared(
+        self, method: str, values: DrawInput, scale: float, draw: Callable[[], Any], entry: Charge
+    ) -> Any:
+        stage, number = stage_of(entry), len(self.draws)
         self._look_past(stage)
         answer = draw()
         compared = ComparedDraw(method, entry, scale, values, answer, self._tap.take())
@@ -105,6 +140,7 @@ class Recorder:
         if (accountant.spent, accountant.spent_delta) != sums or accountant.spent > accountant.budget.amount:
             wrong = "the ledger's sum is not that of its entries, or more than the budget"
             self.findings.append(Finding("ledger", math.inf, wrong))
+        self.findings.append(amount(self._promise, accountant))
         if self._base is not None and len(self.draws) < len(self._base):
             self._part(stage_of(self._base[len(self.draws)].entry), f"{DEPENDED}: there is a draw less")
 
@@ -112,19 +148,12 @@ class Recorder:
 class WatchedRelease(Run):
     """A run without books whose noise is watched, with the base run's machine and clock."""
 
-    def __init__(
-        self, tap: Tap, pinned: dict[str, Any] | None = None, base: Sequence[ComparedDraw] | None = None
-    ) -> None:
+    def __init__(self, tap: Tap, promise: Promise, base: WatchedRelease | None = None) -> None:
         super().__init__()
         self.recorder: Recorder | None = None
-        self._tap, self._base = tap, base
-        self._pinned = dict(pinned or {})
-
-    def again(self, base: WatchedRelease | None = None) -> WatchedRelease:
-        """Another run: a base run, or a replay of one."""
-        if base is None:
-            return WatchedRelease(self._tap)
-        return WatchedRelease(self._tap, base.pinned, base.draws)
+        self._tap, self._promise = tap, promise
+        self._base = None if base is None else base.draws
+        self._pinned = {} if base is None else dict(base.pinned)
 
     @property
     def pinned(self) -> dict[str, Any]:
@@ -141,8 +170,8 @@ class WatchedRelease(Run):
     def noise(self, noise: Noise, accountant: Accountant) -> Noise:
         if isinstance(noise, OpenDPNoise):
             noise.workers = 1  # so that the chunks of a draw come in their order
-        self.recorder = Recorder(noise, accountant, self._tap, self._base)
-        return cast("Noise", self.recorder)  # a release draws by the three methods that it has
+        self.recorder = Recorder(noise, accountant, self._tap, self._base, self._promise)
+        return cast("Noise", self.recorder)
 
     def drawn(self, accountant: Accountant) -> None:
         super().drawn(accountant)

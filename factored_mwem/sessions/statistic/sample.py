@@ -6,13 +6,14 @@ import secrets
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from factored_mwem.accounting.admissible import Shape
 from factored_mwem.errors import InputError, shown
-from factored_mwem.ledger.run import Booking
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.record.assumptions import Assumption
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending
@@ -78,42 +79,92 @@ def sample_and_aggregate(
     True
     """
     options: dict[str, Any] = dict(choices)
-    booking, terms = Booking.of(options), Terms.given(None, options, delta=0.0)
-    noise = (Shape.LAPLACE if terms.delta else Shape.CAUCHY) if by == "center" else None
-    grid = Grid.of(lower, upper, None)
-    how = Blocks(blocks, by, grid, dimensions, noise)
-    _check(function, bounds, how, terms)
-    grids = {name: Grid.of(*ends) for name, ends in bounds.items()}
-    domain = {"fields": [grid.field(name, required=False) for name, grid in grids.items()]}
-    request = PrivateTable.open(table, terms, domain=domain, columns=list(grids))
-    request.private.read_here(
-        "a function is run on rows of this machine; read the table from a file or a data frame"
+    booking = Booking.of(options)
+    request = AggregateRequest.of(
+        table,
+        function,
+        bounds,
+        lower=lower,
+        upper=upper,
+        blocks=blocks,
+        by=by,
+        dimensions=dimensions,
+        **options,
     )
-    for name in grids:
-        check_numbers(request, name)
-    if how.noise is not None:  # refuses an epsilon that is too small now
-        constants(how.noise, Fraction(terms.epsilon) / 2, Fraction(terms.delta))
-    name = getattr(function, "__name__", "function")
-    settings = {"bounds": bounds, "how": asdict(how) | {"grid": list(astuple(grid))}, "function": name}
-    kind, events = "sample and aggregate", terms.delta > 0
-    with Spending(kind, terms, settings, request.fingerprint, events=events).opened(booking) as spent:
-        assert request.declared is not None
-        key = bytes.fromhex(spent.run.pin({"key": secrets.token_hex(32)})["key"])
-        values = [np.append(np.linspace(g.lower, g.upper, g.cells), np.nan) for g in grids.values()]
-        work = OnBlocks(function, values, how.count, grid.lower, grid.upper, grid.cells, how.dimensions, key)
-        session = spent.session.encode(request.declared, request.bounded())  # ---- private from here ...
-        sealed = PrivateResults.of(session.rows, work)
-        if how.by == "average":
-            summed = session.measure(sealed, None, cost=session.left).noisy
-            share = (summed / how.count / (grid.cells - 1) + 1) / 2
-            value = grid.lower + np.clip(share, 0, 1) * (grid.upper - grid.lower)
-        else:
-            assert how.noise is not None
-            centre = measure_smooth(session, sealed, Centre(terms.contributions), shape=how.noise)
-            value = np.array([grid.at(centre)])  # ---- ... to here
-        spent.drawn()
-        known = {**spent.rests_on(request), "function": ALONE}
-        return Aggregated(value, grid.step, spent.statement(known, value=value.tolist(), step=grid.step))
+    return request.spending.made(booking, partial(make_aggregate, request))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class AggregateRequest(PrivateTable):
+    """A private table, a function of blocks of its rows, and how the blocks' results are combined."""
+
+    function: Callable[[np.ndarray], Any]
+    bounds: dict[str, tuple[float, float]]
+    how: Blocks
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        function: Callable[[np.ndarray], Any],
+        bounds: dict[str, tuple[float, float]],
+        **options: Any,
+    ) -> AggregateRequest:
+        """The request, from the arguments of `sample_and_aggregate`. Raises InputError if public facts show
+        that it cannot be met.
+        """
+        names = ("lower", "upper", "blocks", "by", "dimensions")
+        lower, upper, blocks, by, dimensions = (options.pop(name) for name in names)
+        terms = Terms.given(None, options, delta=0.0)
+        noise = (Shape.LAPLACE if terms.delta else Shape.CAUCHY) if by == "center" else None
+        how = Blocks(blocks, by, Grid.of(lower, upper, None), dimensions, noise)
+        _check(function, bounds, how, terms)
+        fields = [Grid.of(*ends).field(name, required=False) for name, ends in bounds.items()]
+        about: dict[str, Any] = {"function": function, "bounds": bounds, "how": how}
+        request = cls.open(table, terms, domain={"fields": fields}, columns=list(bounds), **about)
+        request.private.read_here(
+            "a function is run on rows of this machine; read the table from a file or a data frame"
+        )
+        for name in bounds:
+            check_numbers(request, name)
+        if noise is not None:  # refuses an epsilon that is too small now
+            constants(noise, Fraction(terms.epsilon) / 2, Fraction(terms.delta))
+        return request
+
+    @property
+    def spending(self) -> Spending:
+        """The request as the ledger enters it."""
+        name = getattr(self.function, "__name__", "function")
+        how = asdict(self.how) | {"grid": list(astuple(self.how.grid))}
+        settings = {"bounds": self.bounds, "how": how, "function": name}
+        events = self.promise.delta > 0
+        return Spending("sample and aggregate", self.promise, settings, self.fingerprint, events=events)
+
+
+def make_aggregate(request: AggregateRequest, run: Run) -> Aggregated:
+    """The results, combined with noise, within a run; the caller calls `run.finish`."""
+    how, grid = request.how, request.how.grid
+    spent = request.spending.begin(run)
+    assert request.declared is not None
+    key = bytes.fromhex(run.pin({"key": secrets.token_hex(32)})["key"])
+    ends = [Grid.of(*ends) for ends in request.bounds.values()]
+    values = [np.append(np.linspace(g.lower, g.upper, g.cells), np.nan) for g in ends]
+    work = OnBlocks(
+        request.function, values, how.count, grid.lower, grid.upper, grid.cells, how.dimensions, key
+    )
+    session = spent.session.encode(request.declared, request.bounded())  # ---- private from here ...
+    sealed = PrivateResults.of(session.rows, work)
+    if how.by == "average":
+        summed = session.measure(sealed, None, cost=session.left).noisy
+        share = (summed / how.count / (grid.cells - 1) + 1) / 2
+        value = grid.lower + np.clip(share, 0, 1) * (grid.upper - grid.lower)
+    else:
+        assert how.noise is not None
+        centre = measure_smooth(session, sealed, Centre(request.promise.contributions), shape=how.noise)
+        value = np.array([grid.at(centre)])  # ---- ... to here
+    spent.drawn()
+    known = {**spent.rests_on(request), "function": ALONE}
+    return Aggregated(value, grid.step, spent.statement(known, value=value.tolist(), step=grid.step))
 
 
 def _check(function: Any, bounds: Any, how: Blocks, policy: Terms) -> None:

@@ -47,6 +47,9 @@ def place_of(uri: str) -> tuple[Any, str]:
         except (pa.ArrowException, OSError, ValueError):
             how = f"correct it, and see that what {scheme}:// needs (credentials, a driver) is in place"
         raise InputError(f"cannot reach {place}: {how}")
+    if scheme == "sqlite":
+        how = "write the table as Parquet or CSV, or read it into a data frame for release()"
+        raise InputError(f"{place}: tables in SQLite are not read; {how}")
     try:
         import fsspec
     except ImportError:

@@ -39,7 +39,15 @@ from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.cli.owning import verified_text
 from factored_mwem.errors import Ambiguous
-from factored_mwem.owner.verifier.comparison import ComparedDraw, Keys, differently_asked, losses, unfaithful
+from factored_mwem.owner.verifier.amounts import WHOLE
+from factored_mwem.owner.verifier.comparison import (
+    ComparedDraw,
+    Finding,
+    Keys,
+    differently_asked,
+    losses,
+    unfaithful,
+)
 from factored_mwem.owner.verifier.edits import based, edited
 from factored_mwem.owner.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
 from factored_mwem.owner.verifier.sheet import Stranger, sheet_of
@@ -252,7 +260,7 @@ LISTED: Callable[[Any], Any] = lambda noise: noise.threshold(  # noqa: E731
 )
 def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wrong: str | None) -> None:
     with tapped() as tap:
-        found = recorded(Lying(how), tap, None, call).findings
+        found = by_draw(recorded(Lying(how), tap, None, call))
     assert found == [] if wrong is None else wrong in found[0].wrong
     assert all(math.isinf(f.ratio) for f in found)
 
@@ -260,7 +268,7 @@ def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wron
 def recorded(noise: Any, tap: Any, base: list[ComparedDraw] | None, *calls: Callable[[Any], Any]) -> Recorder:
     """What the recorder has of these draws, each of them charged."""
     ledger = Accountant(Policy.of(epsilon=100.0).budget(learn_domain=False))
-    recorder = Recorder(noise, ledger, tap, base)
+    recorder = Recorder(noise, ledger, tap, base, Policy.of(epsilon=100.0))
     for call in calls:
         ledger.charge(Charge("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
         call(recorder)
@@ -268,11 +276,18 @@ def recorded(noise: Any, tap: Any, base: list[ComparedDraw] | None, *calls: Call
     return recorder
 
 
+def by_draw(recorder: Recorder) -> list[Finding]:
+    """What was found of draws; the last finding is of all charges."""
+    *found, whole = recorder.findings
+    assert whole.stage == WHOLE and 0 < whole.ratio <= 1
+    return found
+
+
 def test_a_draw_more_and_a_draw_less_are_decisions() -> None:
     noise = OpenDPNoise(Composition.ZCDP)
     with tapped() as tap:
         base = recorded(noise, tap, None, ADD, ADD).draws
-        assert [f.ratio for f in recorded(noise, tap, base, ADD, ADD).findings] == [0.0, 0.0]
+        assert [f.ratio for f in by_draw(recorded(noise, tap, base, ADD, ADD))] == [0.0, 0.0]
         for draws in (1, 3):
             with pytest.raises(Parted):
                 recorded(noise, tap, base, *[ADD] * draws)
