@@ -22,6 +22,7 @@
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
+    attack, Attack, Effort         NOT PRIVATE: what attackers learn of single people of it
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
                                    BudgetExceeded, NothingLearnt, NotAccepted, ResourceError (Busy)
 
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     )
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.opening import create_ledger, open_ledger
+    from factored_mwem.owner.attack.attack import Attack, Effort, attack
     from factored_mwem.owner.draft import draft
     from factored_mwem.owner.evaluation.evaluate import Errors, evaluate
     from factored_mwem.owner.page.private_report import private_report
@@ -97,16 +99,17 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
-    "FmwemError", "GraphRelease", "InputError", "LedgerFile", "LinkedRelease", "LinkedTable", "Lost",
-    "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt", "Package", "Planned", "Policy",
-    "Progress", "Reference", "Release", "ResourceError", "RolledBack", "Sketch", "Statistic", "Verified",
-    "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan",
-    "private_report", "push_down", "release", "release_graph", "release_tables", "report",
-    "show_progress", "sketch", "statistic", "verify",
+    "Ambiguous", "Answer", "Attack", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain",
+    "Effort", "Errors", "FmwemError", "GraphRelease", "InputError", "LedgerFile", "LinkedRelease",
+    "LinkedTable", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt", "Package",
+    "Planned", "Policy", "Progress", "Reference", "Release", "ResourceError", "RolledBack", "Sketch",
+    "Statistic", "Verified", "Workload", "ask", "attack", "combine", "create_ledger", "draft", "evaluate",
+    "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph",
+    "release_tables", "report", "show_progress", "sketch", "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
-    "Answer": "answers.answer",
+    "Answer": "answers.answer", "Attack": "owner.attack.attack", "Effort": "owner.attack.attack",
+    "attack": "owner.attack.attack",
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
     "Errors": "owner.evaluation.evaluate", "LedgerFile": "ledger.file",
     "Manifest": "pipeline.record.manifest",

@@ -53,6 +53,7 @@ COMMANDS = {
         OWNER, "owning:evaluate_command", "How far a synthetic table is from the real one."
     ),
     "verify": CommandEntry(OWNER, "owning:verify_command", "Whether one person moves more than was charged."),
+    "attack": CommandEntry(OWNER, "attacking:attack_command", "What attackers learn of single people."),
     "card": CommandEntry(AFTER, "documenting:card", "Write records of a release for catalogues."),
     "guide": CommandEntry(HELP, "helping:guide"),
     "domain": CommandEntry(BEFORE, "domains:domain_app"),
