@@ -25,13 +25,17 @@ def report(
     output: Annotated[
         str | None,
         output_option(
-            "The page.  [default: NAME.report.html beside the manifest; with --against "
-            "NAME.NOT-PRIVATE.html here]"
+            "The page.  [default: NAME.report.html (NAME.lawyer.html) beside the manifest; with "
+            "--against NAME.NOT-PRIVATE.html here]"
         ),
     ] = None,
     against: Annotated[
         str | None,
         option("NOT PRIVATE: a page with the errors against this real table instead.", metavar="TABLE"),
+    ] = None,
+    reader: Annotated[
+        str | None,
+        option("For whom: lawyer, a page of plain words for readers who know no statistics.", "--for"),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -44,14 +48,15 @@ def report(
 
         if settings != ReleaseSettings.of({}):
             raise InputError("how a table is written, and its columns, go with --against TABLE")
-        path = write(manifest, output, model=model, overwrite=overwrite)
+        path = write(manifest, output, model=model, reader=reader, overwrite=overwrite)
     else:
         from factored_mwem.cli.jobs import check_files
         from factored_mwem.owner.page.private_report import private_report
         from factored_mwem.tables.outputs.targets import target_of
 
-        if model is not None:
-            raise InputError("--model is for the public page; leave it out with --against")
+        if model is not None or reader is not None:
+            flag = "--for" if model is None else "--model"
+            raise InputError(f"{flag} is for the public page; leave it out with --against")
         table = source_of([against])
         if output is not None:
             check_files([target_of(output)], table, settings, manifest)
