@@ -11,7 +11,7 @@
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
     Answer                         what a release says to a query, with error bars
     ask                            questions about the private table, one by one, answered within a bound
-    report                         a page about a release that anybody may see
+    report, evidence               a page about a release that anybody may see; all that speaks for it
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from factored_mwem.accounting.unit import Neighbours
     from factored_mwem.answers.answer import Answer
     from factored_mwem.answers.combining import combine
+    from factored_mwem.documents.evidence import evidence
     from factored_mwem.documents.report import report
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
@@ -104,7 +105,7 @@ __all__ = [
     "LinkedTable", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt", "Package",
     "Planned", "Policy", "Progress", "Reference", "Release", "ResourceError", "RolledBack", "Sketch",
     "Statistic", "Verified", "Workload", "ask", "attack", "combine", "create_ledger", "draft", "evaluate",
-    "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph",
+    "evidence", "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph",
     "release_tables", "report", "show_progress", "sketch", "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
@@ -124,6 +125,7 @@ _HOME = {
     "Statistic": "sessions.statistic.column_statistic", "statistic": "sessions.statistic.column_statistic",
     "Sketch": "sessions.sketch.released", "sketch": "sessions.sketch.build",
     "private_report": "owner.page.private_report", "report": "documents.report",
+    "evidence": "documents.evidence",
     "LinkedRelease": "pipeline.linked_rows", "release_tables": "pipeline.linked",
     "LinkedTable": "request.package", "Package": "request.package", "Reference": "request.package",
     "push_down": "tables.backends.sql", "show_progress": "pipeline.progress",

@@ -1,4 +1,6 @@
-"""`fmwem report` and `fmwem card`: a release on a page, public or NOT PRIVATE, and in catalogues."""
+"""`fmwem report`, `fmwem card` and `fmwem evidence`: a release on a page, public or NOT PRIVATE, in
+catalogues, and all that speaks for it in one folder.
+"""
 
 from __future__ import annotations
 
@@ -105,3 +107,32 @@ def card(
         at = place.within
     written = write_cards(texts, at, IfExists(overwrite))
     print(json.dumps({"manifest": str(target), "files": [str(one) for one in written]}))
+
+
+def evidence(
+    manifest: Annotated[
+        Path, typer.Argument(metavar="MANIFEST", help="NAME.manifest.json that any command wrote.")
+    ],
+    output: Annotated[Path, option("The new folder.", "-o", "--output", metavar="FOLDER")],
+    owner: Annotated[
+        Path | None, option("TOML file with your answers, as of fmwem card: with it the cards go in.")
+    ] = None,
+    private: Annotated[
+        list[Path] | None,
+        option(
+            "NOT PRIVATE: what fmwem attack kept, or fmwem verify or evaluate said with --json; goes into a "
+            "folder NOT-PRIVATE. May be repeated.",
+            metavar="FILE",
+        ),
+    ] = None,
+) -> None:
+    """Put all that speaks for a release into a new folder: its record, the report, the page for lawyers, the
+    certificate, cards, an index, and SHA256SUMS to be signed. The rows are not copied, and the table is not
+    read.
+    """
+    from factored_mwem.documents.card import answers
+    from factored_mwem.documents.evidence import evidence as gather
+
+    answered = None if owner is None else answers(owner)
+    files = gather(manifest, output, owner=answered, private=private or ())
+    print(json.dumps({"folder": str(output), "files": files, "public": not private}), flush=True)
