@@ -11,7 +11,7 @@
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
     Answer                         what a release says to a query, with error bars
     ask                            questions about the private table, one by one, answered within a bound
-    report                         a page about a release that anybody may see
+    report, evidence               a page about a release that anybody may see; all that speaks for it
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
@@ -22,6 +22,7 @@
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
+    attack, Attack, Effort         NOT PRIVATE: what attackers learn of single people of it
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
                                    BudgetExceeded, NothingLearnt, NotAccepted, ResourceError (Busy)
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from factored_mwem.accounting.unit import Neighbours
     from factored_mwem.answers.answer import Answer
     from factored_mwem.answers.combining import combine
+    from factored_mwem.documents.evidence import evidence
     from factored_mwem.documents.report import report
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     )
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.opening import create_ledger, open_ledger
+    from factored_mwem.owner.attack.attack import Attack, Effort, attack
     from factored_mwem.owner.draft import draft
     from factored_mwem.owner.evaluation.evaluate import Errors, evaluate
     from factored_mwem.owner.page.private_report import private_report
@@ -97,16 +100,17 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
-    "FmwemError", "GraphRelease", "InputError", "LedgerFile", "LinkedRelease", "LinkedTable", "Lost",
-    "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt", "Package", "Planned", "Policy",
-    "Progress", "Reference", "Release", "ResourceError", "RolledBack", "Sketch", "Statistic", "Verified",
-    "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan",
-    "private_report", "push_down", "release", "release_graph", "release_tables", "report",
-    "show_progress", "sketch", "statistic", "verify",
+    "Ambiguous", "Answer", "Attack", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain",
+    "Effort", "Errors", "FmwemError", "GraphRelease", "InputError", "LedgerFile", "LinkedRelease",
+    "LinkedTable", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt", "Package",
+    "Planned", "Policy", "Progress", "Reference", "Release", "ResourceError", "RolledBack", "Sketch",
+    "Statistic", "Verified", "Workload", "ask", "attack", "combine", "create_ledger", "draft", "evaluate",
+    "evidence", "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph",
+    "release_tables", "report", "show_progress", "sketch", "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
-    "Answer": "answers.answer",
+    "Answer": "answers.answer", "Attack": "owner.attack.attack", "Effort": "owner.attack.attack",
+    "attack": "owner.attack.attack",
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
     "Errors": "owner.evaluation.evaluate", "LedgerFile": "ledger.file",
     "Manifest": "pipeline.record.manifest",
@@ -121,6 +125,7 @@ _HOME = {
     "Statistic": "sessions.statistic.column_statistic", "statistic": "sessions.statistic.column_statistic",
     "Sketch": "sessions.sketch.released", "sketch": "sessions.sketch.build",
     "private_report": "owner.page.private_report", "report": "documents.report",
+    "evidence": "documents.evidence",
     "LinkedRelease": "pipeline.linked_rows", "release_tables": "pipeline.linked",
     "LinkedTable": "request.package", "Package": "request.package", "Reference": "request.package",
     "push_down": "tables.backends.sql", "show_progress": "pipeline.progress",

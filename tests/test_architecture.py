@@ -256,8 +256,8 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.verifier.packages owner.verifier.sheet pipeline.linked sessions.graph.request "
-        "sessions.statistic.sample tables.backends.local tables.backends.source"
+        "owner.attack.attack owner.verifier.packages owner.verifier.sheet pipeline.linked "
+        "sessions.graph.request sessions.statistic.sample tables.backends.local tables.backends.source"
     ),
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
@@ -364,11 +364,11 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
 
 
 SEEDED = (
-    "answers.bootstrap_table pipeline.drawable workload.queries.ranges "
+    "answers.bootstrap_table owner.attack.attack pipeline.drawable workload.queries.ranges "
     "owner.verifier.packages owner.verifier.verify sessions.graph.result"
 )
 """Where a generator is made: for sampling, of graphs too; for worlds drawn from a public model, and old noise
-simulated; for workloads of random boxes; for the neighbours of a table that is verified.
+simulated; for workloads of random boxes; for the neighbours of a table that is verified, or attacked.
 """
 
 

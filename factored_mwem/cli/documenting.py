@@ -1,4 +1,6 @@
-"""`fmwem report` and `fmwem card`: a release on a page, public or NOT PRIVATE, and in catalogues."""
+"""`fmwem report`, `fmwem card` and `fmwem evidence`: a release on a page, public or NOT PRIVATE, in
+catalogues, and all that speaks for it in one folder.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,17 @@ def report(
     output: Annotated[
         str | None,
         output_option(
-            "The page.  [default: NAME.report.html beside the manifest; with --against "
-            "NAME.NOT-PRIVATE.html here]"
+            "The page.  [default: NAME.report.html (NAME.lawyer.html) beside the manifest; with "
+            "--against NAME.NOT-PRIVATE.html here]"
         ),
     ] = None,
     against: Annotated[
         str | None,
         option("NOT PRIVATE: a page with the errors against this real table instead.", metavar="TABLE"),
+    ] = None,
+    reader: Annotated[
+        str | None,
+        option("For whom: lawyer, a page of plain words for readers who know no statistics.", "--for"),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -44,14 +50,15 @@ def report(
 
         if settings != ReleaseSettings.of({}):
             raise InputError("how a table is written, and its columns, go with --against TABLE")
-        path = write(manifest, output, model=model, overwrite=overwrite)
+        path = write(manifest, output, model=model, reader=reader, overwrite=overwrite)
     else:
         from factored_mwem.cli.jobs import check_files
         from factored_mwem.owner.page.private_report import private_report
         from factored_mwem.tables.outputs.targets import target_of
 
-        if model is not None:
-            raise InputError("--model is for the public page; leave it out with --against")
+        if model is not None or reader is not None:
+            flag = "--for" if model is None else "--model"
+            raise InputError(f"{flag} is for the public page; leave it out with --against")
         table = source_of([against])
         if output is not None:
             check_files([target_of(output)], table, settings, manifest)
@@ -100,3 +107,32 @@ def card(
         at = place.within
     written = write_cards(texts, at, IfExists(overwrite))
     print(json.dumps({"manifest": str(target), "files": [str(one) for one in written]}))
+
+
+def evidence(
+    manifest: Annotated[
+        Path, typer.Argument(metavar="MANIFEST", help="NAME.manifest.json that any command wrote.")
+    ],
+    output: Annotated[Path, option("The new folder.", "-o", "--output", metavar="FOLDER")],
+    owner: Annotated[
+        Path | None, option("TOML file with your answers, as of fmwem card: with it the cards go in.")
+    ] = None,
+    private: Annotated[
+        list[Path] | None,
+        option(
+            "NOT PRIVATE: what fmwem attack kept, or fmwem verify or evaluate said with --json; goes into a "
+            "folder NOT-PRIVATE. May be repeated.",
+            metavar="FILE",
+        ),
+    ] = None,
+) -> None:
+    """Put all that speaks for a release into a new folder: its record, the report, the page for lawyers, the
+    certificate, cards, an index, and SHA256SUMS to be signed. The rows are not copied, and the table is not
+    read.
+    """
+    from factored_mwem.documents.card import answers
+    from factored_mwem.documents.evidence import evidence as gather
+
+    answered = None if owner is None else answers(owner)
+    files = gather(manifest, output, owner=answered, private=private or ())
+    print(json.dumps({"folder": str(output), "files": files, "public": not private}), flush=True)

@@ -53,7 +53,9 @@ COMMANDS = {
         OWNER, "owning:evaluate_command", "How far a synthetic table is from the real one."
     ),
     "verify": CommandEntry(OWNER, "owning:verify_command", "Whether one person moves more than was charged."),
+    "attack": CommandEntry(OWNER, "attacking:attack_command", "What attackers learn of single people."),
     "card": CommandEntry(AFTER, "documenting:card", "Write records of a release for catalogues."),
+    "evidence": CommandEntry(AFTER, "documenting:evidence", "Put what speaks for a release into a folder."),
     "guide": CommandEntry(HELP, "helping:guide"),
     "domain": CommandEntry(BEFORE, "domains:domain_app"),
     "workload": CommandEntry(BEFORE, "domains:workload_app"),

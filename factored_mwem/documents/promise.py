@@ -5,13 +5,12 @@ those who decide, for those who check), and its assumptions by the layers of NIS
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.membership import QUESTIONS, advantage, advantage_of_budget, guess_of
+from factored_mwem.accounting.membership import QUESTIONS, advantage_of_budget, guess_of
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.documents.budget import mechanisms_of
 from factored_mwem.documents.page import counted, figure, plain
@@ -27,21 +26,27 @@ LAYERS = {
 """The assumptions of a manifest by the layer that rests on them."""
 
 
+def most_spent(manifest: Manifest) -> Budget:
+    """What the charges of a manifest add up to. If there might have been more tries, all that they could have
+    spent, because which try is released depends on the table.
+    """
+    g, charges = manifest.guarantee, charges_of(manifest.ledger)
+    cost = sum((charge.cost for charge in charges), Fraction(0))
+    thresholds = sum((charge.delta for charge in charges), Fraction(0))
+    if manifest.certificate is not None and manifest.certificate.tries > manifest.certificate.tried:
+        cost = max(cost, Budget.of(g.epsilon, g.delta).amount)
+    return Budget(g.epsilon, g.delta, g.composition, cost, thresholds)
+
+
 def promise_of(manifest: Manifest) -> dict[str, Any]:
-    """The promise of a manifest, from its charges. If there might have been more tries, from all that they
-    could have spent, because which try is released depends on the table.
+    """The promise of a manifest, from `most_spent`.
 
     `guess`: how often a guess of membership, the `question`, is right at most, rounded up, in words;
     `variation`: the bound on the total variation distance behind it; `leaves`: whether neighbours lack a
     person's rows. `cost`: what all charges add up to, of rho where `zcdp`, else of epsilon.
     """
     g, charges = manifest.guarantee, charges_of(manifest.ledger)
-    relation = Neighbours(g.neighbours)
-    bound = advantage(charges, Budget(g.epsilon, g.delta, g.composition, Fraction(0), Fraction(0)))
-    if manifest.certificate is not None and manifest.certificate.tries > manifest.certificate.tried:
-        thresholds = sum((charge.delta for charge in charges), Fraction(0))
-        whole = replace(Budget.of(g.epsilon, g.delta), discovery_delta=thresholds)
-        bound = max(bound, advantage_of_budget(whole))
+    relation, bound = Neighbours(g.neighbours), advantage_of_budget(most_spent(manifest))
     zcdp = g.composition is Composition.ZCDP
     return {
         "guess": f"{math.ceil(1000 * guess_of(bound)) / 10:.1f} %",

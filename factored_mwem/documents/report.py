@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from factored_mwem.documents.material import beside, material_at, material_of, other_record
+from factored_mwem.documents.lawyer import lawyer_page
+from factored_mwem.documents.material import Material, beside, material_at, material_of, other_record
 from factored_mwem.documents.other import record_page
 from factored_mwem.documents.public_page import public_page
 from factored_mwem.errors import InputError
@@ -15,6 +16,8 @@ from factored_mwem.pipeline.result import Release
 from factored_mwem.tables.outputs.release_files import report_of
 from factored_mwem.tables.outputs.targets import LocalFile, Target, target_of, write_text
 
+PAGES: dict[str | None, Callable[[Material], str]] = {None: public_page, "lawyer": lawyer_page}
+"""The public pages of a release, by who reads them."""
 PRIVATE_MARK = "NOT-PRIVATE"
 """The mark in the name of every page that was made with the private table, and of no other page."""
 
@@ -24,14 +27,17 @@ def report(
     path: str | Path | None = None,
     *,
     model: str | Path | None = None,
+    reader: str | None = None,
     overwrite: bool = False,
 ) -> str:
-    """Write a page about a release: what was promised, what it cost, how good it is.
+    """Write a page about a release: what was promised, what it cost, how good it is; for a `reader` who knows
+    no statistics, of a release only, in a page of plain words.
 
     `release`: one in memory, or its manifest's file, or the record of a graph, a sketch, a statistic or a
     session, whose page says what was promised, spent and taken for granted. Beside a release's file the rows
     and the model are looked for, the latter also at `model`. `path`: of the page, a URI too, by default
-    NAME.report.html beside the manifest. Public facts only: the same files give the same bytes.
+    NAME.report.html (NAME.lawyer.html) beside the manifest. Public facts only: the same files give the same
+    bytes.
 
     Returns: the path or URI of the page. Raises InputError if there is no such manifest, or the page would
     replace a file of the release.
@@ -45,26 +51,30 @@ def report(
     >>> report(ages, "ages.html")
     'ages.html'
     """
+    if reader not in PAGES:
+        raise InputError(f"--for {reader}: there is a page for a lawyer, and without --for one for all")
     if isinstance(release, Release):
         if path is None or model is not None:
             raise InputError("a report of a release in memory needs the path of its page, and no model")
         target = _public_place(target_of(path), [], overwrite)
-        write_text(target, public_page(material_of(release)), IfExists(overwrite))
+        write_text(target, PAGES[reader](material_of(release)), IfExists(overwrite))
         return str(target)
     manifest, model_file = Path(release), None if model is None else Path(model)
     if not manifest.name:
         raise InputError(f"no manifest {manifest}")  # a folder: there is no name to put a page beside
-    target = target_of(path) if path is not None else report_of(LocalFile(manifest))
+    target = target_of(path) if path is not None else report_of(LocalFile(manifest), reader or "report")
     target = _public_place(target, [each for each in (manifest, model_file) if each is not None], overwrite)
     if target.key in [LocalFile(each).key for each in beside(manifest)]:
         raise InputError(f"{target} is a file of the release; choose another path")
     record = other_record(manifest)
     if record is not None and model is not None:
         raise InputError("a model belongs to a release; leave out --model")
+    if record is not None and reader is not None:
+        raise InputError(f"the page for a {reader} is about a release; leave out --for")
     if record is not None:
         text = record_page(record, manifest.name)
     else:
-        text = public_page(material_at(manifest, model_file))
+        text = PAGES[reader](material_at(manifest, model_file))
     write_text(target, text, IfExists(overwrite))
     return str(target)
 

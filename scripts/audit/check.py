@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from audit.bounds import bound_of, judge, search
 from audit.draws import SURE, Call, Mismatch, Script, Witness, ideal, log_ratio, simulated
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.owner.attack.bounds import bound_of, judge, search
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
 

@@ -51,7 +51,7 @@ def test_options_of_a_release_stand_in_the_panels_of_their_groups(fmwem: Fmwem) 
     assert "--label" in listed["What must come out right"]
 
 
-@pytest.mark.parametrize("command", ["check", "verify", "evaluate", "sample", "domain learn"])
+@pytest.mark.parametrize("command", ["check", "verify", "attack", "evaluate", "sample", "domain learn"])
 def test_other_commands_have_the_same_panels(fmwem: Fmwem, command: str) -> None:
     listed = sections(fmwem(*command.split(), "--help").out)
     assert "Options" not in listed and listed["Other"][-1] == "--help"
@@ -64,7 +64,7 @@ def test_commands_stand_in_panels(fmwem: Fmwem) -> None:
     page = fmwem("--help").out
     listed = sections(page)
     assert [panel for panel in listed if panel != "Options"] == list(PANELS)
-    assert {"evaluate", "verify", "domain draft"} == set(listed[PANELS[4]])
+    assert {"attack", "evaluate", "verify", "domain draft"} == set(listed[PANELS[4]])
     assert "release" in listed["Release"] and "ledger" in listed["Books"]
     assert max(map(len, page.splitlines())) <= 80 and "..." not in page.replace("COMMAND [ARGS]...", "")
     assert page.index("fmwem check TABLE") < page.index("fmwem release TABLE") < page.index("Options:")

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from audit import check, command, draws, exact
-from audit.bounds import epsilon_loss, judge, limits, rho_loss, search
 from audit.plants import AUDITED, VERIFIED
 from scipy import stats
 from support.goodness import permute_and_flip
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.owner.attack.bounds import epsilon_loss, judge, limits, rho_loss, search
 
 
 def test_limits_fail_as_seldom_as_they_say() -> None:

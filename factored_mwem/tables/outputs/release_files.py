@@ -37,9 +37,9 @@ def _beside(output: Destination, ending: str) -> Target:
     return target.beside(PurePosixPath(target.name).stem + ending)
 
 
-def report_of(manifest: Target) -> Target:
+def report_of(manifest: Target, what: str = "report") -> Target:
     """`adult.synthetic.manifest.json` -> `adult.synthetic.report.html`, beside it."""
-    return manifest.beside(manifest.name.removesuffix(".manifest.json") + ".report.html")
+    return manifest.beside(f"{manifest.name.removesuffix('.manifest.json')}.{what}.html")
 
 
 class Files:

@@ -5,11 +5,15 @@ bound, with a stated probability of being wrong.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from scipy.special import betaincinv
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_VALUES = 160
 """Thresholds tried for a feature; of more values, quantiles."""
@@ -41,7 +45,7 @@ def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, f
     """The event with the highest lower bound, were these runs (a feature a column) all there is; both
     directions are tried, and complements are among the events.
     """
-    best, event = -1.0, Event(first.columns[0], ">=", 0.0, True)
+    best, event = -1.0, Event(str(first.columns[0]), ">=", 0.0, True)
     for name in first:
         columns = [np.sort(side[name].dropna().to_numpy()) for side in (first, second)]
         values = _thresholds(np.concatenate(columns))
@@ -59,7 +63,7 @@ def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, f
                 losses = bound_of(*sides, kind, delta, failure)
                 if len(losses) and losses.max() > best:
                     best, at = float(losses.max()), float(values[losses.argmax()])
-                    event = Event(name, sign, at, forward)
+                    event = Event(str(name), sign, at, forward)
     return event
 
 
@@ -99,10 +103,79 @@ def limits(counts: np.ndarray, runs: int, failure: float) -> tuple[np.ndarray, n
     """(lower, upper: float64) limits of a probability by Clopper and Pearson, of `counts` of an event in
     `runs`: each is wrong with probability at most `failure`, whatever the truth and `runs`.
     """
-    counts = np.asarray(counts, dtype=np.float64)
-    some, others = np.maximum(counts, 0.5), np.maximum(runs - counts, 0.5)  # no count of 0 is looked at
-    low = np.where(counts > 0, betaincinv(some, runs - some + 1, failure), 0.0)
-    return low, np.where(counts < runs, 1 - betaincinv(others, runs - others + 1, failure), 1.0)
+    lower = _lower_limits(runs, failure)
+    counts = np.asarray(counts).astype(np.int64)
+    return lower[counts], 1 - lower[runs - counts]
+
+
+@lru_cache(maxsize=64)
+def _lower_limits(runs: int, failure: float) -> np.ndarray:
+    """float64[count, 0 to runs]: the probability at which so many or more happen with probability `failure`,
+    by bisection from below; 0 for none.
+    """
+    counts = np.arange(1, runs + 1)
+    low, high = np.zeros(runs), np.ones(runs)
+    for _ in range(60):
+        middle = (low + high) / 2
+        less = at_least(counts, runs, middle) < failure
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return np.concatenate([[0.0], low])
+
+
+def at_least(counts: np.ndarray, runs: int, p: np.ndarray) -> np.ndarray:
+    """float64: the probability of `counts` (1 to `runs`) or more of `runs`, each of which happens with
+    probability `p` in (0, 1): the regularised incomplete beta function, by its continued fraction (DLMF
+    8.17.22).
+    """
+    a, b, p = np.broadcast_arrays(*map(np.float64, (counts, runs - counts + 1, p)))
+    swapped = p > (a + 1) / (a + b + 2)  # where the fraction of the complement converges faster
+    a, b, x = np.where(swapped, b, a), np.where(swapped, a, b), np.where(swapped, 1 - p, p)
+    log_factor = _log_gamma(a + b) - _log_gamma(a + 1) - _log_gamma(b) + a * np.log(x) + b * np.log1p(-x)
+    tiny, c = 1e-300, np.ones_like(x)
+    d = 1 / (1 - (a + b) * x / (a + 1))
+    fraction = d
+    for m in range(1, 100 + 10 * math.isqrt(runs)):
+        for step in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d, c = 1 / np.where(1 + step * d == 0, tiny, 1 + step * d), 1 + step / c
+            c = np.where(c == 0, tiny, c)
+            fraction = fraction * d * c
+        if (np.abs(d * c - 1) < 1e-15).all():
+            break
+    tail = np.exp(log_factor) * fraction
+    return np.where(swapped, 1 - tail, tail)
+
+
+_log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
+
+
+def one_run(canaries: int, guesses: int, right: int, delta: float, failure: float) -> float:
+    """A lower bound on epsilon from a single run, wrong with probability at most `failure`: of `canaries`,
+    each of which a fair coin put in, `guesses` were guessed about, and `right` of them rightly.
+
+    Under (epsilon, delta)-DP the right guesses are dominated by as many tosses of a coin of probability
+    e^epsilon / (1 + e^epsilon), but for a share that delta allows (Steinke, Nasr, Jagielski 2023,
+    arXiv 2305.08846, theorem 5.2).
+    """
+    low, high = 0.0, 50.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        possible = _of_one_run(canaries, guesses, right, middle, delta) >= failure
+        low, high = (low, middle) if possible else (middle, high)
+    return low
+
+
+def _of_one_run(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """At most how probable so many right guesses are under (epsilon, delta)-DP."""
+    if not right:
+        return 1.0
+    p = 1 / (1 + math.exp(-epsilon))
+    tails = at_least(np.arange(1, right + 1), guesses, np.full(right, p))
+    tails = np.concatenate([[1.0], tails])  # of 0 to `right`
+    short = (tails[:-1] - tails[-1])[::-1] / np.arange(1, right + 1)  # by 1 to `right`
+    return float(tails[-1] + 2 * canaries * delta * short.max())
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -140,4 +213,9 @@ def rho_loss(p: np.ndarray, q: np.ndarray, delta: float) -> np.ndarray:
     return np.where(apart, best, 0.0)
 
 
-LOSS = {"epsilon": epsilon_loss, "rho": rho_loss}
+def advantage_shown(p: np.ndarray, q: np.ndarray, delta: float) -> np.ndarray:
+    """How much likelier the event is on the table where it is likelier; at least 0."""
+    return np.maximum(p - q, 0.0)
+
+
+LOSS = {"epsilon": epsilon_loss, "rho": rho_loss, "advantage": advantage_shown}

@@ -1,0 +1,136 @@
+"""`fmwem attack`: what attackers learn of single people from releases like this one. NOT PRIVATE."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from factored_mwem.cli.inputs import domain_path, source_of, title
+from factored_mwem.cli.options import (
+    RELEASE,
+    Json,
+    NoProgress,
+    Overwrite,
+    Tables,
+    option,
+    output_option,
+    takes,
+)
+from factored_mwem.cli.settings import Group, ReleaseSettings
+from factored_mwem.errors import InputError
+
+if TYPE_CHECKING:
+    from factored_mwem.owner.attack.attack import Attack
+
+ENDING = ".attack.NOT-PRIVATE.jsonl"
+
+
+@takes(*RELEASE, Group.CONFIG)
+def attack_command(
+    table: Tables,
+    settings: ReleaseSettings,
+    releases: Annotated[
+        int, option("Releases with each target, and as many without.", panel=Group.EFFORT, min=8)
+    ] = 100,
+    targets: Annotated[
+        int, option("People to attack: half outliers, half average.", panel=Group.EFFORT, min=1)
+    ] = 4,
+    canaries: Annotated[
+        int, option("People whom coins put into one more release; 0: none.", panel=Group.EFFORT, min=0)
+    ] = 200,
+    among: Annotated[
+        int,
+        option("How many people of the table take part, drawn at random; 0: all.", panel=Group.EFFORT, min=0),
+    ] = 1000,
+    guess: Annotated[
+        str | None,
+        option("Column whose value is guessed of a target.  [default: the last]", metavar="COLUMN"),
+    ] = None,
+    output: Annotated[
+        str | None,
+        output_option(
+            "What was seen, NOT PRIVATE, a line a release: the same command goes on from there.  [default: "
+            f"NAME{ENDING}]"
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    json_only: Json = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """NOT PRIVATE: attack releases of the table with these settings: tell from each whether a person is in
+    it, and guess a value of theirs. What that shows stands beside what was promised.
+
+    Exit code 1 if more was shown than was promised. Nothing is published or entered in a ledger. Copies of
+    the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one
+    removes it.
+    """
+    from factored_mwem.cli import console
+    from factored_mwem.cli.jobs import check_files
+    from factored_mwem.cli.packaging import LinkFlags, package_at
+    from factored_mwem.owner.attack.attack import Effort, attack
+    from factored_mwem.pipeline.progress import show_count
+    from factored_mwem.tables.inputs.uris import STANDARD_INPUT
+    from factored_mwem.tables.outputs.targets import target_of
+
+    source = source_of(table)
+    if str(source) == STANDARD_INPUT or settings.push_down:
+        raise InputError("attack reads the rows again and again; write them to a file first, and name that")
+    if package_at(source, LinkFlags()) is not None:
+        raise InputError("attack takes one table; fmwem verify takes tables that belong together")
+    kept = Path(output or f"{title(source)}{ENDING}")
+    check_files([target_of(str(kept))], source, settings)
+    if overwrite:
+        kept.unlink(missing_ok=True)
+    show = console.wants_progress(no_progress) and not json_only
+    with show_count("attacking releases") if show else contextlib.nullcontext() as step:
+        found = attack(
+            source,
+            settings.workload_of(settings.marginals),
+            settings.policy,
+            effort=Effort(releases, targets, canaries, among, guess),
+            kept=kept,
+            report=step or (lambda _, __: None),
+            domain=domain_path(source, settings.domain),
+            columns=settings.columns,
+        )
+    print(json.dumps(found.facts) if json_only else attack_text(found), flush=True)
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def attack_text(found: Attack) -> str:
+    """What `fmwem attack` prints."""
+    from factored_mwem.cli.console import aligned
+
+    many, guesses, right = found.canaries
+    promised = f"epsilon {found.epsilon:g}" + (f", delta {found.delta:g}" if found.delta else "")
+    lines = [
+        "NOT PRIVATE: these numbers look at single people of the real table; do not publish them",
+        f"{found.releases:,} releases of {found.people:,} people, with each target and without",
+        f"promised: {promised}; advantage of a guess at most {found.advantage:.3f}",
+        f"shown:    epsilon {found.least_epsilon:.3f} or more; advantage {found.least_advantage:.3f} or more "
+        "(all bounds together hold with 95 %)",
+        f"so many releases show epsilon {found.shown_at_most:.3f} at most, even if every guess is right",
+    ]
+    rows = [("target", "score", "advantage", "at least", "epsilon at least")]
+    for kind in dict.fromkeys(score.kind for score in found.scores):
+        for name in dict.fromkeys(score.name for score in found.scores):
+            some = [score for score in found.scores if (score.kind, score.name) == (kind, name)]
+            mean = sum(score.advantage for score in some) / len(some)
+            least = max(score.least_advantage for score in some)
+            rows.append(
+                (kind, name, f"{mean:.3f}", f"{least:.3f}", f"{max(s.least_epsilon for s in some):.3f}")
+            )
+    lines += aligned(rows, left=(0, 1))
+    if many:
+        lines.append(
+            f"{many} canaries in one release: {right} of {guesses} guesses right, epsilon "
+            f"{found.canaries_epsilon:.3f} or more"
+        )
+    if found.holds:
+        return "\n".join([*lines, "holds: no attack showed more than was promised"])
+    return "\n".join([*lines, "BROKEN: an attack showed more than was promised"])

@@ -1,0 +1,465 @@
+"""Attack: NOT PRIVATE. How much releases like this one tell about single people, by attacking them.
+
+Shadow releases: for each of a few people, an outlier or about average, the table is released again and again
+with that person and without, with real noise, and every score (`scores.py`) that an attacker who knows all
+others can compute is compared between the two (leave-one-out). Canaries in one run: many people are put in or
+left out by coins of their own, all at once, and guessed from one release. A search is no proof: what it finds
+was promised not to be there, but more may be there. Nothing of it may be published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.random import Generator
+
+from factored_mwem.accounting.membership import advantage_of_budget
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.errors import InputError
+from factored_mwem.files.files import read_text
+from factored_mwem.owner.attack.bounds import bound_of, judge, one_run, search
+from factored_mwem.owner.attack.scores import SCORES, Aim, AttackedRelease, Pool
+from factored_mwem.owner.evaluation.readings import read_columns
+from factored_mwem.owner.verifier.sheet import Sheet, sheet_of
+from factored_mwem.owner.verifier.verify import FOLDER, sweep
+from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
+from factored_mwem.request.policy import Policy
+from factored_mwem.request.request import Options, Request
+from factored_mwem.tables.inputs.source import Private
+from factored_mwem.workload.workload import Workload
+
+FAILURE = 0.05
+"""Most probability that any bound of an attack is wrong: all of them hold together."""
+KINDS = ("epsilon", "advantage")
+CHOOSING = 0.9
+"""The failure of the bounds by which a threshold is chosen, and which nobody sees."""
+MOST_BYTES = 2**28
+"""Of a file of releases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """`releases` with each target and as many without; `people`: as many of the table take part, drawn at
+    random (0: all); `guessed`: the column whose value is guessed, by default the last.
+    """
+
+    releases: int = 100
+    targets: int = 4
+    canaries: int = 200
+    people: int = 1000
+    guessed: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("releases", 8), ("targets", 1), ("canaries", 0), ("people", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name}={getattr(self, name)}: must be a whole number, {least} or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one score shows about one target: the `advantage` of the best threshold, on releases that did not
+    choose it, and the lower bounds.
+    """
+
+    target: int
+    kind: str
+    name: str
+    advantage: float
+    least_advantage: float
+    least_epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """NOT PRIVATE. What an attack found beside what was promised. `canaries`: (how many, guesses, right
+    ones), and `canaries_epsilon` the lower bound from them.
+    """
+
+    epsilon: float
+    delta: float
+    advantage: float
+    people: int
+    releases: int
+    scores: tuple[Score, ...]
+    canaries: tuple[int, int, int]
+    canaries_epsilon: float
+
+    @property
+    def least_epsilon(self) -> float:
+        """The greatest lower bound on epsilon."""
+        return max([self.canaries_epsilon, *(score.least_epsilon for score in self.scores)])
+
+    @property
+    def least_advantage(self) -> float:
+        """The greatest lower bound on the advantage of a guess."""
+        return max(score.least_advantage for score in self.scores)
+
+    @property
+    def shown_at_most(self) -> float:
+        """The lower bound on epsilon that so many releases would show, were every guess right."""
+        judged = self.releases // (2 * (1 + self.scores[-1].target + 1))
+        failure, every = FAILURE / (len(self.scores) * len(KINDS) + 1), np.array([judged])
+        return float(bound_of(every, judged, 0 * every, judged, "epsilon", self.delta, failure)[0])
+
+    @property
+    def holds(self) -> bool:
+        """Whether no bound is beyond what was promised."""
+        return self.least_epsilon <= self.epsilon and self.least_advantage <= self.advantage
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON; null for a bound that is infinite."""
+        scores = [
+            {
+                "target": score.target,
+                "kind": score.kind,
+                "score": score.name,
+                "advantage": score.advantage,
+                "advantage_at_least": score.least_advantage,
+                "epsilon_at_least": _finite(score.least_epsilon),
+            }
+            for score in self.scores
+        ]
+        many, guesses, right = self.canaries
+        return {
+            "private": False,
+            "holds": self.holds,
+            "promised": {"epsilon": self.epsilon, "delta": self.delta, "advantage": self.advantage},
+            "found": {
+                "epsilon_at_least": _finite(self.least_epsilon),
+                "advantage_at_least": self.least_advantage,
+            },
+            "confidence": 1 - FAILURE,
+            "shown_at_most": self.shown_at_most,
+            "people": self.people,
+            "releases": self.releases,
+            "canaries": {
+                "canaries": many,
+                "guesses": guesses,
+                "right": right,
+                "epsilon_at_least": _finite(self.canaries_epsilon),
+            },
+            "scores": scores,
+        }
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None
+
+
+def attack(
+    table: Any,
+    workload: Workload | int,
+    policy: Policy | None = None,
+    *,
+    effort: Effort | None = None,
+    kept: Path | None = None,
+    seed: int | None = None,
+    report: Callable[[int, int], None] = lambda done, of: None,
+    **options: Unpack[Options],
+) -> Attack:
+    """NOT PRIVATE. Attack releases of the table, and compare what that shows with what was promised.
+
+    Arguments beside these are those of `release`. `kept`: a file to which every release's scores are added,
+    from which an attack that was stopped goes on; it holds private facts. `seed` decides who is a target, not
+    the noise, which has none. `report(done, of)` is called after every release. Nothing is entered in a
+    ledger. Raises the same errors as a release of the table itself.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import Effort, attack
+    >>> ages = pa.table({"age": [0, 1, 1, 1] * 9})
+    >>> attack(ages, 1, effort=Effort(releases=8, targets=1, canaries=8), domain={"age": 2}).holds
+    True
+    """
+    effort = effort or Effort()
+    request = Request.of(table, workload, policy, **options)
+    # criteria depend on noise, not on the draws: one try is attacked, at its own price
+    request = replace(request, promise=request.policy.model_copy(update={"accept": ()}))
+    sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder:
+        sheet = sheet_of(table, request, Path(folder))
+        seen = _Seen.open(kept, request, effort, np.random.default_rng(seed).integers(2**62).item())
+        attacker = _Attacker.of(request, sheet, effort, seen)
+        return attacker.run(report)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _Seen(Private):
+    """What was seen so far, one JSON line a release, after a first that says of which attack; in `path`, if
+    it is kept.
+    """
+
+    path: Path | None
+    lines: list[dict[str, Any]]
+
+    @classmethod
+    def open(cls, path: Path | None, request: Request, effort: Effort, seed: int) -> _Seen:
+        """Raises InputError if the file holds another attack."""
+        facts = [request.settings, request.policy.model_dump(mode="json"), effort.people, effort.targets]
+        facts += [effort.canaries, effort.guessed, request.fingerprint(b"attack").hex()]
+        of = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        head = {"NOT PRIVATE": "scores of single people; do not publish", "attack": of, "seed": seed}
+        seen = cls(path, [])
+        if path is not None and path.exists():
+            seen.lines = _whole_lines(read_text(path, "file of releases", MOST_BYTES))
+            if seen.lines and seen.lines[0].get("attack") != of:
+                raise InputError(f"{path} holds another attack; name another file with -o, or --overwrite")
+            with _opened(path, os.O_TRUNC) as file:
+                file.writelines(f"{json.dumps(line)}\n" for line in seen.lines)
+        if not seen.lines:
+            seen.add(head)
+        return seen
+
+    def add(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+        if self.path is not None:
+            with _opened(self.path, os.O_APPEND) as file:
+                file.write(f"{json.dumps(line)}\n")
+
+    def end(self, facts: dict[str, Any]) -> None:
+        """Add the result, where the last line is not it."""
+        if self.lines[-1] != {"result": facts}:
+            self.add({"result": facts})
+
+    def about(self, name: str) -> Any:
+        """What the first line with this name says, None if there is none."""
+        return next((line[name] for line in self.lines if name in line), None)
+
+    def of_world(self, world: int) -> list[list[list[float]]]:
+        """The scores seen in releases of a world."""
+        return [line["scores"] for line in self.lines if line.get("world") == world]
+
+
+def _opened(path: Path, flag: int) -> Any:
+    try:
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flag, 0o600), "w", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _whole_lines(text: str) -> list[dict[str, Any]]:
+    """The lines up to one that was cut off."""
+    found = []
+    for line in text.splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _Attacker(Private):
+    """`order`: the rows of the sheet that take part, by number; `persons`: the places of each one's rows in
+    it; `spare`: places of rows that are in no table but instead of others.
+    """
+
+    request: Request
+    sheet: Sheet
+    effort: Effort
+    seen: _Seen
+    order: list[int]
+    persons: list[tuple[int, ...]]
+    pool: Pool
+    aims: list[Aim]
+    spare: set[int]
+    rng: Generator
+
+    @classmethod
+    def of(cls, request: Request, sheet: Sheet, effort: Effort, seen: _Seen) -> _Attacker:
+        rng = np.random.default_rng(seen.about("seed"))
+        persons = _persons(sheet, request.policy)
+        if effort.people and len(persons) > effort.people:
+            persons = [persons[i] for i in sorted(rng.choice(len(persons), effort.people, replace=False))]
+        if len(persons) < 8 + 2 * effort.targets:
+            raise InputError(f"{len(persons)} people are too few for an attack on {effort.targets} of them")
+        order = sorted(row for person in persons for row in person)
+        place = {row: at for at, row in enumerate(order)}
+        persons = [tuple(place[row] for row in person) for person in persons]
+        pool = _pool(_request_of(request, sheet.source(order)), effort, persons)
+        attacker = cls(request, sheet, effort, seen, order, persons, pool, [], set(), rng)
+        attacker.choose()
+        return attacker
+
+    def choose(self) -> None:
+        """The targets: half of them the greatest outliers, the others nearest to the median."""
+        if (known := self.seen.about("targets")) is None:
+            codes = AttackedRelease(self._release(np.arange(len(self.order))), self.pool, np.arange(0)).own
+            strange = _rarity(codes)
+            by_person = np.array([strange[list(rows)].mean() for rows in self.persons])
+            ranked = np.argsort(-by_person)
+            usual = np.argsort(np.abs(by_person - np.median(by_person)))
+            first = [int(i) for i in ranked[: -(-self.effort.targets // 2)]]
+            more = [int(i) for i in usual if i not in first][: self.effort.targets - len(first)]
+            others = [i for i in self.rng.permutation(len(self.persons)).tolist() if i not in first + more]
+            known = []
+            for kind, some in (("outlier", first), ("average", more)):
+                for i in some:
+                    instead = self.persons[others.pop()] if self._exchanged else ()
+                    known.append([kind, self._rows(i, codes), instead])
+            self.seen.add({"targets": known})
+        self.aims = [Aim(kind, tuple(rows), tuple(instead)) for kind, rows, instead in known]
+        self.spare = {row for aim in self.aims for row in aim.instead}
+
+    @property
+    def _exchanged(self) -> bool:
+        return self.request.policy.neighbours is Neighbours.REPLACE
+
+    def _rows(self, person: int, codes: np.ndarray) -> tuple[int, ...]:
+        """The rows of a target. Where nothing says whose rows are whose, the `contributions` most alike."""
+        k, own = self.request.policy.contributions, self.persons[person]
+        if self.request.policy.privacy_id is not None or k == 1 or self._exchanged:
+            return own
+        alike = (codes != codes[own[0]]).sum(axis=1)
+        alike[own[0]] = -1
+        return tuple(np.argsort(alike, kind="stable")[:k].tolist())
+
+    def run(self, report: Callable[[int, int], None]) -> Attack:
+        worlds = [-1, *range(len(self.aims))]
+        wanted = [(number, world) for number in range(self.effort.releases) for world in worlds]
+        done = {world: len(self.seen.of_world(world)) for world in worlds}
+        left = [world for number, world in wanted if number >= done[world]]
+        steps = len(wanted) + (self.effort.canaries > 0)
+        for at, world in enumerate(left):
+            self.seen.add({"world": world, "scores": self._scores(world)})
+            report(len(wanted) - len(left) + at + 1, steps)
+        if self.effort.canaries and self.seen.about("canaries") is None:
+            self.seen.add({"canaries": self._canaries()})
+        report(steps, steps)
+        found = self._found()
+        self.seen.end(found.facts)
+        return found
+
+    def _all_in(self) -> np.ndarray:
+        """The rows of the table in which all targets are."""
+        return np.array([row for row in range(len(self.order)) if row not in self.spare], dtype=np.int64)
+
+    def _scores(self, world: int) -> list[list[float]]:
+        """The scores of all targets where all are in the table (world -1), else of the one that is out."""
+        present = self._all_in()
+        if world < 0:
+            return AttackedRelease(self._release(present), self.pool, present).scores(self.aims)
+        aim = self.aims[world]
+        others = [*np.setdiff1d(present, aim.rows).tolist(), *aim.instead]
+        return AttackedRelease(self._release(np.array(sorted(others))), self.pool, present).scores([aim])
+
+    def _canaries(self) -> list[int]:
+        """How many canaries there were, how many were guessed about, and how many rightly: of the half of
+        them of whom an estimate says most, those with the highest are taken to be in, the lowest out.
+        """
+        size = 2 if self._exchanged else 1
+        rng = np.random.default_rng()
+        drawn = rng.permutation(len(self.persons)).tolist()
+        many = min(self.effort.canaries, len(drawn) // (2 * size)) // 4 * 4
+        sure, more = drawn[:many], drawn[many : size * many]
+        rows = [self.persons[i] for i in more] or [()] * many
+        aims = [Aim("canary", self.persons[i], instead) for i, instead in zip(sure, rows, strict=True)]
+        undecided = [row for aim in aims for row in aim.rows + aim.instead]
+        fixed = np.setdiff1d(np.arange(len(self.order)), undecided)
+        inside = rng.random(many) < 0.5
+        chosen = [aim.rows if isin else aim.instead for aim, isin in zip(aims, inside, strict=True)]
+        table = np.array(sorted([*fixed.tolist(), *(row for rows in chosen for row in rows)]))
+        ranked = np.argsort(AttackedRelease(self._release(table), self.pool, fixed).canaries(aims))
+        quarter = many // 4
+        right = inside[ranked[many - quarter :]].sum() + (~inside[ranked[:quarter]]).sum()
+        return [many, 2 * quarter, int(right)]
+
+    def _release(self, rows: np.ndarray) -> Release:
+        source = self.sheet.source([self.order[row] for row in rows.tolist()])
+        return make(_request_of(self.request, source))
+
+    def _found(self) -> Attack:
+        import pandas as pd
+
+        budget, policy = self.request.budget, self.request.policy
+        many, guesses, right = self.seen.about("canaries") or (0, 0, 0)
+        failure = FAILURE / (len(self.aims) * len(SCORES) * len(KINDS) + 1)
+        scores = []
+        releases = self.effort.releases
+        for i, aim in enumerate(self.aims):
+            sides = (
+                [line[0] for line in self.seen.of_world(i)],
+                [line[i] for line in self.seen.of_world(-1)],
+            )
+            out, into = (pd.DataFrame(side[:releases], columns=SCORES, dtype=float) for side in sides)
+            for name in SCORES:
+                scores.append(_score(i, aim.kind, out[[name]], into[[name]], policy.delta, failure))
+        bound = one_run(many, guesses, right, policy.delta, failure) if guesses else 0.0
+        return Attack(
+            policy.epsilon,
+            policy.delta,
+            advantage_of_budget(budget),
+            len(self.persons),
+            releases * (len(self.aims) + 1) + bool(many),
+            tuple(scores),
+            (many, guesses, right),
+            bound,
+        )
+
+
+def _score(target: int, kind: str, out: Any, into: Any, delta: float, failure: float) -> Score:
+    """A threshold is chosen by the releases of even numbers, and judged by the others."""
+    chosen, judged = (out[::2], into[::2]), (out[1::2], into[1::2])
+    events = {what: search(*chosen, what, delta, CHOOSING) for what in KINDS}
+    epsilon, least = (judge(events[what], *judged, what, delta, failure) for what in KINDS)
+    event = events["advantage"]
+    shares = [event.happened(side[event.feature].to_numpy()) / len(side) for side in judged]
+    advantage = (shares[1] - shares[0]) * (1 if event.forward else -1)
+    return Score(target, kind, str(out.columns[0]), float(advantage), least, epsilon)
+
+
+def _request_of(r: Request, source: Any) -> Request:
+    """The same request of another table."""
+    options: Any = {"domain": r.declared, "columns": r.columns, "rows": r.rows, "sample_seed": r.sample_seed}
+    return Request.of(source, r.workload, r.policy, **options)
+
+
+def _persons(sheet: Sheet, policy: Policy) -> list[tuple[int, ...]]:
+    """The rows of each person, by number; without an id nobody has any."""
+    if policy.privacy_id is None:
+        return [(row,) for row in range(len(sheet.owners))]
+    found: dict[Any, list[int]] = {}
+    for row, owner in enumerate(sheet.owners):
+        if owner is not None:
+            found.setdefault(owner, []).append(row)
+    return [tuple(rows) for rows in found.values()]
+
+
+def _pool(request: Request, effort: Effort, persons: Sequence[tuple[int, ...]]) -> Pool:
+    why = "attack changes rows of a table on this machine; give it a file or a data frame"
+    by, names = request.policy.privacy_id, request.columns or request.private.schema.names
+    names = [name for name in names if name != by]
+    if effort.guessed is not None and effort.guessed not in names:
+        raise InputError(f"--guess {effort.guessed}: is not a column that is released")
+    policy, weights = request.policy, np.ones(sum(map(len, persons)))
+    for rows in persons:
+        most = 1 if policy.people else policy.contributions
+        weights[list(rows)] = min(1.0, most / len(rows))
+    columns = read_columns(request.private.read_here(why), names)
+    return Pool(columns, weights, effort.guessed or names[-1])
+
+
+def _rarity(codes: np.ndarray) -> np.ndarray:
+    """float64[row]: the mean surprise, over all pairs of columns, of `codes: int64[row, column]`."""
+    surprise, pairs = np.zeros(len(codes)), 0
+    for first, second in _pairs(codes.shape[1]):
+        cells = codes[:, first] * (codes[:, second].max() + 1) + codes[:, second]
+        surprise -= np.log(np.bincount(cells)[cells] / len(codes))
+        pairs += 1
+    return surprise / pairs
+
+
+def _pairs(columns: int) -> Iterator[tuple[int, int]]:
+    """All pairs of columns; the only column with itself."""
+    for first in range(columns):
+        yield from ((first, second) for second in range(first + (columns > 1), columns))
