@@ -148,4 +148,7 @@ def __getattr__(name: str) -> Any:
             return "not installed"
     if name not in __all__:
         raise AttributeError(f"module 'factored_mwem' has no attribute {name!r}")
+    from factored_mwem.errors import check_system
+
+    check_system()
     return getattr(import_module(f"factored_mwem.{_HOME.get(name, 'errors')}"), name)

@@ -7,7 +7,8 @@ declared limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 COMPLETE = "the release is complete: its files are in place"
@@ -37,6 +38,15 @@ def some_names(names: Sequence[str]) -> str:
 def shortened(name: str) -> str:
     text = name if name.isprintable() else ascii(name)[1:-1]
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 3] + "..."
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The name that a mistaken one is most like, as the part of a message; empty if none is."""
+    import difflib
+
+    by_case = {each.lower(): each for each in names}
+    close = difflib.get_close_matches(name.lower()[:100], by_case, 1)
+    return f" (did you mean {shortened(by_case[close[0]])!r}?)" if close else ""
 
 
 class FmwemError(Exception):
@@ -241,6 +251,12 @@ class Stopped(BaseException):
         super().__init__(
             f"{'interrupted' if exit_code == 130 else 'terminated'}; nothing was left half-written"
         )
+
+
+def check_system() -> None:
+    """Raises InputError on Windows: whole files and a ledger's locks rest on what Unix alone promises."""
+    if sys.platform == "win32":
+        raise InputError("fmwem runs on Linux and macOS; on Windows, run it in WSL 2 or in a container")
 
 
 def must(holds: object, otherwise: str) -> None:

@@ -6,7 +6,6 @@ their weights, just as synthetic rows are drawn.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ import numpy as np
 from factored_mwem.answers.query import Between, Compare, Condition, Missing, OneOf, Value
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS, intervals, placed
-from factored_mwem.errors import InputError, shortened, shown, some_names
+from factored_mwem.errors import InputError, did_you_mean, shortened, shown, some_names
 
 TRUE, FALSE = ("true", "yes"), ("false", "no")
 
@@ -197,13 +196,11 @@ def listed_code(attribute: Attribute, value: Value) -> int:
         for code, unit in enumerate(attribute.units.tolist()):
             if unit == place:
                 return code
-    texts = {str(v).lower(): code for code, v in enumerate(attribute.values)}
     alike = [code for code, v in enumerate(attribute.values) if str(v).lower() == str(value).lower()]
     if len(alike) == 1 and isinstance(value, str):
         return alike[0]  # but for its case
-    close = difflib.get_close_matches(str(value).lower()[:100], texts, 1)
-    like = f" (did you mean {shortened(str(attribute.values[texts[close[0]]]))!r}?)" if close else ""
-    names = some_names([str(v) for v in attribute.values])
+    texts = [str(v) for v in attribute.values]
+    like, names = did_you_mean(str(value), texts), some_names(texts)
     raise InputError(f"{shortened(attribute.name)!r} has no value {shown(value)}{like}; it has {names}")
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from factored_mwem.answers.query import AnyOf, Condition, Where, literals
 from factored_mwem.answers.restriction import Ends, Unlisted, share_of_codes, taking_others, unlisted_in
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError, shortened, some_names
+from factored_mwem.errors import InputError, did_you_mean, shortened, some_names
 from factored_mwem.tables.codes.decode import Label, labels_of
 
 MAX_GROUPS = 4096
@@ -152,13 +151,6 @@ def check_groups(count: int) -> None:
         raise InputError(
             f"an answer of {count:,} groups is too large; {MAX_GROUPS:,} is the most: name fewer columns"
         )
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The name that a mistaken one is most like, as the part of a message; empty if none is."""
-    by_case = {each.lower(): each for each in names}
-    close = difflib.get_close_matches(name.lower()[:100], by_case, 1)
-    return f" (did you mean {shortened(by_case[close[0]])!r}?)" if close else ""
 
 
 def column_of(domain: Domain, name: str) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from factored_mwem.pipeline.progress import measured, show_progress, visible
+from factored_mwem.pipeline.progress import in_parts, measured, show_progress, visible
 
 if TYPE_CHECKING:
     from factored_mwem.domain.attribute import Attribute
@@ -89,8 +89,7 @@ def wants_progress(no_progress: bool) -> bool:
 
 def line(step: Progress) -> str:
     """A round of a release on one line."""
-    parts = counted_in_words(step.components, "component")
-    size = f"{parts}, {counted_in_words(step.cliques, 'clique')} of {step.cells:,} cells"
+    size = f"{in_parts(step.components)}; {counted_in_words(step.cliques, 'table')} of {step.cells:,} cells"
     return f"{measured(step)}; {size}; {step.spent:.0%} of the budget spent"
 
 

@@ -12,6 +12,7 @@ from factored_mwem.cli.options import Json, Overwrite, Tables, output_option, ta
 from factored_mwem.cli.panels import OWNER, App
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.domain.domain import Domain
+from factored_mwem.files.files import IfExists
 
 domain_app = App(help="Domain files: which values may appear.")
 workload_app = App(help="Workload files: what must come out right.")
@@ -23,10 +24,26 @@ REVIEW = (
 
 @domain_app.command("draft", rich_help_panel=OWNER)
 @takes(Group.READING)
-def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
+def domain_draft(
+    table: Tables,
+    settings: ReleaseSettings,
+    output: Annotated[str | None, output_option("Domain file.  [default: standard output]")] = None,
+    overwrite: Overwrite = False,
+) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
-    domain = drafted(source_of(table), settings)
-    print(draft_text(domain), end="")
+    from factored_mwem.cli.jobs import check_files
+    from factored_mwem.tables.outputs.targets import target_of, write_text
+
+    source, exists = source_of(table), IfExists(overwrite)
+    target = target_of(output) if output is not None else None
+    if target is not None:
+        check_files([target], source, settings)
+        target.check(exists)
+    domain = drafted(source, settings)
+    if target is None:
+        print(draft_text(domain), end="")
+    else:
+        write_text(target, draft_text(domain), exists)
     warn(domain)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from factored_mwem.errors import COMPLETE, FmwemError, ResourceError, Stopped, told
+from factored_mwem.errors import COMPLETE, FmwemError, ResourceError, Stopped, check_system, told
 
 PATIENCE = 20.0
 """Seconds after a signal during which another one is ignored."""
@@ -27,6 +27,7 @@ def run(app: Callable[..., Any]) -> NoReturn:
     _listen()
     as_json = "--json" in sys.argv
     try:
+        check_system()
         code = app(standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)

@@ -81,8 +81,9 @@ def run(
     request = request_of(
         table, settings, rows=settings.rows, sample_seed=settings.sample_seed, spill=settings.spill
     )
-    if (warning := _check(request)) is not None:
-        warn(warning)
+    for warning in (_check(request), settings.keeps):
+        if warning:
+            warn(warning)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
     with spending_of(request).booked(settings.booking) as running:
         reused = _reused(running, files, settings)
@@ -164,7 +165,7 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
         **({"report": str(files.report)} if files.report is not None else {}),
         "rows": manifest.output.rows,
         "neighbours": manifest.guarantee.neighbours,
-        "components": [len(c) for c in manifest.components],
+        "parts": [len(c) for c in manifest.components],
         "rounds": manifest.rounds,
         "domain": str(domain) if domain else "learnt",
     }

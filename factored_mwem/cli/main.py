@@ -19,6 +19,7 @@ from factored_mwem.cli.panels import (
     BEFORE,
     BOOKS,
     COMPLETING,
+    FIRST,
     HELP,
     OWNER,
     RELEASE,
@@ -34,41 +35,41 @@ EXAMPLES = (
 )
 """Examples of releases; the tests run them."""
 COMMANDS = {
-    "init": CommandEntry(BEFORE, "starting:init", "Write a settings file to begin with."),
-    "completion": CommandEntry(HELP, "helping:completion", "Print a script for completion by Tab."),
-    "report": CommandEntry(AFTER, "documenting:report", "Write a page that shows a release."),
-    "release": CommandEntry(
-        RELEASE, "releasing:release", "Turn a private table into a synthetic one.", examples(*EXAMPLES)
-    ),
     "check": CommandEntry(
-        BEFORE, "planning:check", "How noisy a release would be. Reads no row, spends nothing."
+        FIRST, "planning:check", "How noisy a release would be. Reads no row, spends nothing."
     ),
-    "statistic": CommandEntry(RELEASE, "statistics:statistic", "One statistic of a private column."),
-    "graph": CommandEntry(RELEASE, "graphing:graph", "Turn a private graph into a synthetic one."),
+    "release": CommandEntry(
+        FIRST, "releasing:release", "Turn a private table into a synthetic one.", examples(*EXAMPLES)
+    ),
+    "report": CommandEntry(FIRST, "documenting:report", "Write a page that shows a release."),
+    "answer": CommandEntry(FIRST, "answering:answer", "Answer questions from a release, with error bars."),
+    "init": CommandEntry(BEFORE, "starting:init", "Write a settings file to begin with."),
     "plan": CommandEntry(BEFORE, "planning:plan", "Compare epsilons: expected errors, membership guesses."),
-    "sample": CommandEntry(AFTER, "answering:sample"),
-    "answer": CommandEntry(AFTER, "answering:answer", "Answer queries with error bars."),
+    "domain": CommandEntry(BEFORE, "domains:domain_app"),
+    "workload": CommandEntry(BEFORE, "domains:workload_app"),
+    "statistic": CommandEntry(RELEASE, "statistics:statistic", "One statistic of a private column."),
     "ask": CommandEntry(RELEASE, "asking:ask", "Answer questions one by one, within a bound."),
+    "sketch": CommandEntry(RELEASE, "sketching:sketch_app"),
+    "graph": CommandEntry(RELEASE, "graphing:graph", "Turn a private graph into a synthetic one."),
+    "sample": CommandEntry(AFTER, "answering:sample"),
+    "card": CommandEntry(AFTER, "documenting:card", "Write records of a release for catalogues."),
+    "evidence": CommandEntry(AFTER, "documenting:evidence", "Put what speaks for a release into a folder."),
+    "ledger": CommandEntry(BOOKS, "books:ledger_app"),
     "evaluate": CommandEntry(
         OWNER, "owning:evaluate_command", "How far a synthetic table is from the real one."
     ),
     "verify": CommandEntry(OWNER, "owning:verify_command", "Whether one person moves more than was charged."),
     "attack": CommandEntry(OWNER, "attacking:attack_command", "What attackers learn of single people."),
-    "card": CommandEntry(AFTER, "documenting:card", "Write records of a release for catalogues."),
-    "evidence": CommandEntry(AFTER, "documenting:evidence", "Put what speaks for a release into a folder."),
     "guide": CommandEntry(HELP, "helping:guide"),
-    "domain": CommandEntry(BEFORE, "domains:domain_app"),
-    "workload": CommandEntry(BEFORE, "domains:workload_app"),
-    "ledger": CommandEntry(BOOKS, "books:ledger_app"),
-    "sketch": CommandEntry(RELEASE, "sketching:sketch_app"),
+    "completion": CommandEntry(HELP, "helping:completion", "Print a script for completion by Tab."),
 }
 """Every command: the panel of `--help` that lists it, its module, and its help in one line."""
 
 app = App(
     COMMANDS,
     help="Differentially private synthetic tables.\n\n"
-    "First look, which reads no row and is free: fmwem check TABLE --marginals 2\n\n"
-    "Then release, which spends epsilon 1: fmwem release TABLE --marginals 2",
+    "First look, which reads no row and is free: fmwem check TABLE\n\n"
+    "Then release, which spends epsilon 1: fmwem release TABLE",
 )
 
 

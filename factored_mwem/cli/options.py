@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from factored_mwem.cli.panels import MANY, show_all
 from factored_mwem.cli.settings import (
     FLAGS,
     Flag,
@@ -71,6 +72,7 @@ def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Co
 
         @functools.wraps(command)
         def taking(ctx: typer.Context, **values: Any) -> None:
+            values.pop("help_all", None)
             of_settings = {name: values.pop(name) for name in flags}
             spare_imports()
             command(**values, settings=_in_force(ctx, of_settings))
@@ -83,11 +85,18 @@ def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Co
             *(_parameter(name, flag) for name, flag in flags.items()),
             *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in optional),
         ]
+        listed += [_HELP_ALL] if len(listed) > MANY else []
         taking.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
         taking.__annotations__ = {p.name: p.annotation for p in listed}
         return taking
 
     return decorate
+
+
+_SHOW_ALL = typer.Option(
+    False, "--help-all", help="Show every option and exit.", is_eager=True, callback=show_all
+)
+_HELP_ALL = Parameter("help_all", Parameter.KEYWORD_ONLY, default=_SHOW_ALL, annotation=bool)
 
 
 def _parameter(name: str, flag: Flag) -> Parameter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from factored_mwem.cli.console import lined, piece, replaced_text
 from factored_mwem.cli.inputs import TableName, domain_beside, read_paths
 from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
-from factored_mwem.cli.settings import OWN, ReleaseSettings
+from factored_mwem.cli.settings import OWN, PAIRS, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.publication import Publication
@@ -39,7 +39,11 @@ class PackageDone:
 
 
 def run_package(
-    package: Package, source: TableName, settings: ReleaseSettings, report: Report
+    package: Package,
+    source: TableName,
+    settings: ReleaseSettings,
+    report: Report,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> PackageDone:
     """Release the tables of a package and write its files. What can be refused is refused before a row is
     read.
@@ -64,6 +68,8 @@ def run_package(
         sample_seed=settings.sample_seed,
     )
     check_linked(request)
+    if settings.keeps:
+        warn(settings.keeps)
     waiting = Publication(files, IfExists(settings.overwrite), settings.booking)
     with request.spending.booked(settings.booking) as run:
         earlier = waiting.reused(run)
@@ -83,9 +89,7 @@ def marginals_alone(settings: ReleaseSettings) -> int:
         if getattr(settings, name) != type(settings).model_fields[name].default:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
-    if settings.marginals is None:
-        raise InputError("nothing to keep: give --marginals K")
-    return settings.marginals
+    return PAIRS if settings.marginals is None else settings.marginals
 
 
 def domains_beside(package: Package) -> dict[str, Path]:

@@ -17,18 +17,31 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from factored_mwem.errors import InputError, did_you_mean
+
+FIRST = "First"
 BEFORE = "Before a release"
-RELEASE = "Release"
+RELEASE = "Other releases"
 AFTER = "After a release, free"
 BOOKS = "Books"
 OWNER = "NOT PRIVATE, for the owner's eyes"
 HELP = "Help"
+HELP_ALL = "factored_mwem.help_all"
+"""Where the parser keeps that all options are to be shown."""
 COMPLETING = "_FMWEM_COMPLETE"
 """A variable that a shell sets where somebody pressed Tab: the command line answers, and runs nothing."""
-PANELS = (BEFORE, RELEASE, AFTER, BOOKS, OWNER, HELP)
+PANELS = (FIRST, BEFORE, RELEASE, AFTER, BOOKS, OWNER, HELP)
 """Panels of commands, in the order of `fmwem --help`."""
 OTHER = "Other"
 """The panel of options for the output of a command: --config, --json, -v, -q."""
+COMMON = {
+    "marginals", "label", "epsilon", "privacy_id", "contributions", "domain", "columns", "output", "report",
+    "ledger", "dataset", "run_id",
+}  # fmt: skip
+"""The settings that `--help` shows of a command that has more than `MANY` options; `--help-all` shows all."""
+RARE = {"child", "key", "foreign_key", "public_tables", "verbose", "quiet", "no_progress"}
+"""A command's own options that wait for `--help-all`, likewise."""
+MANY = 20
 Command = TypeVar("Command", bound=Callable[..., Any])
 Sections = dict[str, list[tuple[str, str]]]
 TYPES = {"list[str]": "TEXT", "str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "path": "FILE"}
@@ -39,7 +52,12 @@ class PanelledCommand(TyperCommand):
     """A command whose options are listed by panel, with examples at the end as they were written."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write(formatter, _sections(self, ctx))
+        few = len(self.params) > MANY and not ctx.meta.get(HELP_ALL)
+        _write(formatter, _sections(self, ctx, few=few))
+        if few:
+            formatter.write_paragraph()
+            count = sum(each.param_type_name == "option" for each in self.get_params(ctx))
+            formatter.write_text(f"{ctx.command_path} --help-all shows all {count} options.")
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         if self.epilog:
@@ -90,6 +108,12 @@ class PanelledGroup(TyperGroup):
             self.commands[cmd_name] = self.table[cmd_name].load(cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
+            close = did_you_mean(args[0], self.list_commands(ctx))
+            raise InputError(f"no command {args[0]!r}{close}; --help lists them")
+        return super().resolve_command(ctx, args)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write(formatter, _sections(self, ctx))
         sections: Sections = {panel: [] for panel in PANELS}
@@ -118,13 +142,29 @@ def examples(*lines: str) -> str:
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
-def _sections(command: Any, ctx: Any) -> Sections:
-    """Arguments, then options by panel, in the order of the parameters; those without one come last."""
+def show_all(ctx: typer.Context, wanted: bool) -> None:
+    """What `--help-all` does."""
+    if wanted:
+        ctx.meta[HELP_ALL] = True
+        print(ctx.get_help())
+        raise typer.Exit
+
+
+def _is_rare(parameter: Any) -> bool:
+    """Whether few need the option: a setting that is not common, or one of the command's own in `RARE`."""
+    is_setting = getattr(parameter, "envvar", None) is not None
+    return parameter.name not in COMMON if is_setting else parameter.name in RARE
+
+
+def _sections(command: Any, ctx: Any, *, few: bool = False) -> Sections:
+    """Arguments, then options by panel, in the order of the parameters; those without one come last. With
+    `few` those that are not rare.
+    """
     sections: Sections = {}
     plain: list[tuple[str, str]] = []
     for parameter in command.get_params(ctx):
         record, is_argument = parameter.get_help_record(ctx), parameter.param_type_name == "argument"
-        if record is None:
+        if record is None or (few and _is_rare(parameter)):
             continue
         for name, word in TYPES.items():
             record = record[0].replace(f" <{name}>", "" if is_argument else f" {word}"), record[1]

@@ -74,6 +74,7 @@ def check(
         facts = learning_text(forecast, number)
     else:
         facts = forecast_text(forecast, number)
+    facts["note"] = settings.keeps
     lines = [line for word, text in facts.items() if text for line in lined(word, [text])]
     print("\n".join([*lines, UNREAD]))
 

@@ -44,6 +44,7 @@ def release(
     from factored_mwem.pipeline.progress import is_first_run
 
     silent = quiet or json_only
+    warn = (lambda _: None) if silent else console.say
     if not silent and is_first_run(settings.policy.engine):
         console.say("first run: compiling for this machine, once; later runs start at once")
     source = source_of(table)
@@ -55,10 +56,10 @@ def release(
             if package is not None:
                 from factored_mwem.cli.packaging import package_summary, run_package
 
-                done = run_package(package, source, settings, report)
+                done = run_package(package, source, settings, report, warn)
                 lines = iter(package_summary(done))
             else:
-                done = job.run(source, settings, report, (lambda _: None) if silent else console.say)
+                done = job.run(source, settings, report, warn)
                 parts = (summary, details) if verbose else (summary,)
                 lines = _lines(parts, done)
         console.closing(done.facts, lines, as_json=json_only, quiet=quiet)

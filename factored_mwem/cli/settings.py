@@ -101,6 +101,8 @@ class Flag:
         return self.wanted == KINDS_OF_FLAGS["place"][1]
 
 
+PAIRS = 2
+"""The order of the marginals that are kept where nothing is asked for: any table bears pairs."""
 Text = InstanceOf[str]  # any characters: names of columns and datasets come from anywhere
 Whole = Annotated[StrictInt, Field(ge=0)]
 
@@ -189,13 +191,20 @@ class ReleaseSettings(BaseModel):
         return Workload(asked=tuple(requests))
 
     def workload_of(self, order: int | None) -> Workload:
-        """All marginals of `order`, if there is one, and whatever else is asked for."""
+        """All marginals of `order`, if there is one, and whatever else is asked for; else all pairs."""
         workload = Workload.load(self.workload) if self.workload else Workload()
         workload += (Workload.marginals(order) if order is not None else Workload()) + self.queries
-        if workload == Workload():
-            flags = ", ".join(f"--{kind.option} {kind.form}" for kind in KINDS.values())
-            raise InputError(f"nothing to keep: give --marginals K, {flags} or --workload FILE")
-        return workload
+        return workload if workload != Workload() else Workload.marginals(PAIRS)
+
+    @property
+    def keeps(self) -> str:
+        """What to say where nobody said what must come out right; nothing where somebody did."""
+        if self.marginals is not None or self.workload or self.queries != Workload():
+            return ""
+        return (
+            f"keeping how every two columns go together (--marginals {PAIRS}), for nothing else was asked; "
+            "--marginals 3 keeps every three, with more noise; --label COLUMN what predicts a column"
+        )
 
 
 _QUERIES: dict[str, Any] = {

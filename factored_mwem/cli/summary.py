@@ -127,7 +127,7 @@ def _certified(certificate: Certificate) -> list[str]:
         worst = max(columns, key=lambda error: error.high)
         lines.append(f"no column is off by more than {worst.high:.3g}, the bound of {_names(worst)}")
     lines.append(
-        f"errors are L1 distances of shares of {certificate.counted}, from 0 to 2; "
+        f"an error adds up by how much all shares of {certificate.counted} differ: 0 is none, 2 the most; "
         f"all bounds hold at {certificate.confidence:.0%}"
     )
     if certificate.criteria:
@@ -263,8 +263,8 @@ def _attributes(manifest: Manifest) -> str:
     sizes = Counter(len(part) for part in manifest.components)
     parts = (f"{count} x {size}" if count > 1 else str(size) for size, count in sorted(sizes.items())[::-1])
     return (
-        f"{len(manifest.attributes)} in {counted_in_words(len(manifest.components), 'component')} of "
-        f"{' + '.join(parts)}, {counted_in_words(len(manifest.cliques), 'clique')}"
+        f"{len(manifest.attributes)} in {counted_in_words(len(manifest.components), 'independent part')} of "
+        f"{' + '.join(parts)}, {counted_in_words(len(manifest.cliques), 'table')}"
     )
 
 

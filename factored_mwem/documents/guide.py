@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, did_you_mean
 
 TOPICS = {
     "guarantee": "what is promised to each person, what it rests on, and how to check it",
@@ -50,5 +50,6 @@ TOPICS = {
 def page(topic: str) -> str:
     """The Markdown of a page. Raises InputError, which lists all topics, if there is no such page."""
     if topic not in TOPICS:
-        raise InputError(f"the guide has no page {topic!r}; it has {', '.join(TOPICS)}")
+        close = did_you_mean(topic, TOPICS)
+        raise InputError(f"the guide has no page {topic!r}{close}; it has {', '.join(TOPICS)}")
     return files("factored_mwem").joinpath("guide", f"{topic}.md").read_text(encoding="utf-8")

@@ -207,7 +207,8 @@ def complaint(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     spot = ".".join(str(part) for part in first["loc"])
     spot = spot if spot.isprintable() else repr(spot)
-    return f"{spot + ': ' if spot else ''}{first['msg'].removeprefix('Value error, ')}"
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{spot + ': ' if spot else ''}{said}"
 
 
 def read_text(path: Path, what: str, most: int = MAX_TEXT_BYTES) -> str:

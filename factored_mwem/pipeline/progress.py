@@ -12,7 +12,7 @@ from rich.progress import Progress as Bar
 
 from factored_mwem.mechanisms.rounds import Progress
 
-__all__ = ["Progress", "is_first_run", "measured", "show_count", "show_progress", "visible"]
+__all__ = ["Progress", "in_parts", "is_first_run", "measured", "show_count", "show_progress", "visible"]
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress
         change()
 
         def tell(step: Progress) -> None:
-            text = f"{measured(step)}; {step.components} components, {step.cliques} cliques"
+            text = f"{measured(step)}; {in_parts(step.components)}"
             # rounds may get dearer, so the budget is the measure
             change(total=1.0, completed=step.spent, description=visible(text))
 
@@ -81,6 +81,11 @@ def is_first_run(engine: str) -> bool:
     from factored_mwem.mechanisms.registry import is_ready
 
     return not is_ready(engine)
+
+
+def in_parts(parts: int) -> str:
+    """Into how many independent parts the columns fall, in words."""
+    return f"columns in {parts:,} independent parts" if parts > 1 else "all columns tied together"
 
 
 def measured(step: Progress) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from factored_mwem.errors import InputError, shortened, shown, some_names
+from factored_mwem.errors import InputError, did_you_mean, shortened, shown, some_names
 from factored_mwem.tables.codes.parsing import is_text, spelt, value_type
 
 MAX_NAME_BYTES = 200
@@ -249,7 +249,8 @@ def _kind_of_key(table: LinkedTable, column: str, schemas: Mapping[str, pa.Schem
     """What a column that names rows holds, in words; whole numbers of all widths are alike."""
     schema = schemas[table.name]
     if column not in schema.names:
-        what = f"no column {shown(column)}, which is to be a key; it has {quoted_names(schema.names)}"
+        what = f"no column {shown(column)}, which is to be a key{did_you_mean(column, schema.names)}"
+        what += f"; it has {quoted_names(schema.names)}"
         raise InputError(f"table {table.name!r} has {what}")
     arrow = value_type(schema.field(column).type)
     if is_text(arrow):

@@ -66,7 +66,7 @@ class Chosen(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
         # outside the block: the validator's error quotes its input, which may be a table
-        reason = first["msg"].removeprefix("Value error, ")
+        reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         if not first["loc"]:
             raise InputError(reason)
         if first["type"] == "extra_forbidden":

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, Valida
 
 from factored_mwem.domain.companions import Companion
 from factored_mwem.domain.domain import Clique, Domain
-from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.errors import InputError, ResourceError, did_you_mean, some_names
 from factored_mwem.files.files import complaint, read_text
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries import KINDS
@@ -226,7 +226,8 @@ class Workload:
             raise InputError(f"the workload is empty; give --marginals K, {flags} or a workload file")
         for order in self.orders:
             if order > len(names):
-                raise InputError(f"--marginals {order}: the table has only {len(names)} attributes")
+                only = f"the table has only {len(names)} column{'s' * (len(names) != 1)}"
+                raise InputError(f"--marginals {order}: {only}; give --marginals {len(names)}")
         for request in self.asked:
             request.check(len(names))
         known = set(names)
@@ -236,7 +237,9 @@ class Workload:
                 raise InputError(f"a marginal of {len(clique)} attributes has {what}")
             unknown = [name for name in clique if name not in known]
             if unknown:
-                raise InputError(f"the workload names {unknown[0]!r}, which is not among the attributes")
+                close = did_you_mean(unknown[0], known)
+                what = f"the workload names {unknown[0]!r}, which is not among the columns"
+                raise InputError(f"{what}{close}; there are {some_names(names)}")
         self._check_size(len(names))
 
     def check_kinds(self, kinds: Mapping[str, str]) -> None:

@@ -38,7 +38,7 @@ def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> Non
     for words in (
         *("promise ", "(5, 1e-09)-differential privacy", "expect ", "neighbours  add-remove", "budget "),
         *("next        fmwem report t.synthetic.manifest.json", "            fmwem sample t.model -n 1000"),
-        *("components of", "rounds ", "rows ", "peak memory", "declared in t.domain.json"),
+        *("independent part", "rounds ", "rows ", "peak memory", "declared in t.domain.json"),
         *("file        t.synthetic.parquet", "            t.model"),
     ):
         assert words in done.err
@@ -47,6 +47,16 @@ def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> Non
     # how long it took could depend on the data
     assert "peak" not in (here / "t.synthetic.manifest.json").read_text()
     _opens_everywhere(here / "t.synthetic.parquet", facts["rows"])
+
+
+def test_without_a_word_pairs_are_kept_and_that_is_said(here: Path, fmwem: Fmwem) -> None:
+    done = fmwem("release t.csv --rounds 2")
+    assert done.code == 0 and "keeping how every two columns go together (--marginals 2)" in done.err
+    assert json.loads((here / "t.synthetic.manifest.json").read_text())["workload"]["marginals"] == [2]
+    assert "(--marginals 2)" in fmwem("check t.csv").out
+    asked = fmwem("check t.csv --label smoker").out
+    assert "(--marginals 2)" not in asked and "combinations" in asked
+    assert "keeping" not in fmwem("release t.csv --marginals 2 --rounds 2 --overwrite").err
 
 
 NAMES = [field["name"] for field in DOMAIN["fields"]]
@@ -77,11 +87,11 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     assert machine.facts["output"] == "b.parquet"
     verbose = fmwem("release t.csv --marginals 2 -v -o c.csv")
     lines = [line for line in verbose.err.splitlines() if line.startswith("round ")]
-    line = r"round (\d+): measured .+; (\d+) components, (\d+) cliques of [0-9,]+ cells; (\d+)% of the .*"
+    line = r"round (\d+): measured .+; .+; (\d+) tables? of [0-9,]+ cells; (\d+)% of the .*"
     told = [re.fullmatch(line, s) for s in lines]
     assert lines and all(told)
     assert [int(t[1]) for t in told if t] == list(range(1, len(lines) + 1))
-    spent = [int(t[4]) for t in told if t]
+    spent = [int(t[3]) for t in told if t]
     assert spent == sorted(spent) and spent[-1] == 100
     assert "differential privacy" in verbose.err
     assert verbose.facts["output"] == "c.csv"
@@ -95,17 +105,12 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     }
 
 
-NOTHING = (
-    "nothing to keep: give --marginals K, --label A, --cube A,B,C, --ranges A:1000, --parities K or "
-    "--workload FILE"
-)
 REFUSED = {
-    "t.csv": NOTHING,
     "none.csv --marginals 1": "no file none.csv",
     ". --marginals 1 -o o.parquet": "o.parquet lies in the folder that is the table",
     "t.domain.json --marginals 1": ".json files are not read",
     "'' --marginals 1 -o /tmp/o.parquet": "the name of the table is empty",
-    "t.csv --marginals 7": "--marginals 7: the table has only 6 attributes",
+    "t.csv --marginals 7": "--marginals 7: the table has only 6 columns; give --marginals 6",
     "t.csv --marginals 0": "--marginals 0: marginals have at least one attribute",
     "t.csv --workload none.toml": "cannot read the workload file none.toml",
     "t.csv --workload t.csv": "not a workload file",
@@ -138,7 +143,7 @@ REFUSED_OPTIONS = {
     f"--rows {10**30}": "--rows",
     "--sample-seed -1": "--sample-seed",
     "--columns ,": "--columns names no column",
-    "--columns age,wages": "no column 'wages' in the table; it has zip, age",
+    "--columns age,wages": "no column 'wages' in the table (did you mean 'age'?); it has zip, age",
     "--privacy-id who": "no column 'who' for --privacy-id",
     "--domain none.json": "cannot read the domain file none.json",
     "--domain t.csv": "is not JSON",
@@ -517,7 +522,11 @@ def test_drafting_a_domain(here: Path, fmwem: Fmwem) -> None:
     drafted = Domain.from_dict(json.loads(done.out))
     assert [a.type for a in drafted] == ["string", "integer", "number", "date", "datetime", "boolean"]
     assert [a.nullable for a in drafted] == [True, False, True, False, True, True]
-    Path("t.domain.json").write_text(done.out, encoding="utf-8")
+    refused(fmwem, "domain draft t.csv -o t.csv", "t.csv is an input; choose another path")
+    refused(fmwem, "domain draft t.csv -o t.domain.json", "t.domain.json exists; use --overwrite")
+    filed = fmwem("domain draft t.csv -o t.domain.json --overwrite")
+    assert (filed.code, filed.out, filed.err) == (0, "", done.err)
+    assert Path("t.domain.json").read_text(encoding="utf-8") == done.out
     for command in ("release", "check"):
         said = "t.domain.json is a draft that was read off the data"
         told = refused(fmwem, f"{command} t.csv --marginals 2", said)
@@ -596,7 +605,7 @@ def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
     assert "at most 5 for a table" in rounds and "noise  " in rounds
     assert fmwem("check t.csv --marginals 3 --json").facts["candidates"] == 41
     assert os.listdir(here).count("t.synthetic.parquet") == 0
-    assert "--marginals 7: the table has only 6 attributes" in fmwem("check t.csv --marginals 7").err
+    assert "the table has only 6 columns; give --marginals 6" in fmwem("check t.csv --marginals 7").err
     (here / "t.domain.json").unlink()
     unknown = fmwem("check t.csv --marginals 3").out
     assert "none is declared: the possible values are learnt" in unknown and "no row was read" in unknown
@@ -724,7 +733,7 @@ def test_help_and_no_arguments(fmwem: Fmwem) -> None:
     bare = fmwem()
     assert bare.code == 2
     assert bare.err.startswith("Usage: ")
-    assert "No such command 'nope'" in fmwem("nope").err
+    assert "no command 'nope'; --help lists them" in fmwem("nope").err
 
 
 # ---- options

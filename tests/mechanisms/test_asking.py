@@ -548,5 +548,5 @@ def test_evaluation_reports_the_marginals_and_questions_of_a_workload() -> None:
     moved, pair = table.set_column(0, "age", pa.array([*table["age"].to_pylist()[1:], 18])), ("age", "owns")
     (asked,) = factored_mwem.evaluate(table, moved, 1, domain=DOMAIN, workload=Workload.of([pair])).asked
     assert asked[2] > 0
-    with pytest.raises(factored_mwem.InputError, match="not among the attributes"):
+    with pytest.raises(factored_mwem.InputError, match="not among the columns"):
         factored_mwem.evaluate(table, table, 1, domain=DOMAIN, workload=Workload.of([("age", "wages")]))

@@ -316,7 +316,7 @@ def test_boxes_leave_missing_values_out() -> None:
     [
         (Workload(), "the workload is empty"),
         (Workload.from_dict({}), "the workload is empty"),
-        (Workload.marginals(5), "--marginals 5: the table has only 4 attributes"),
+        (Workload.marginals(5), "--marginals 5: the table has only 4 columns"),
         (Workload.of([("age", "b")]), "'b'"),
         (Workload.of([["age"] * 21]), "too many parts"),
         (Workload.ranges("sex"), "ranges over 'sex': its values have no order"),

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, did_you_mean
 from factored_mwem.tables.inputs.input_file import Origin
 from factored_mwem.tables.inputs.text_form import TextForm
 
@@ -50,7 +50,8 @@ class Visible(Private):
         """Raises InputError if there is no such column, with those that there are."""
         if name not in self.schema.names:
             known = ", ".join(self.schema.names[:12])
-            raise InputError(f"no column {name!r}{what} in the table; it has {known}")
+            close = did_you_mean(name, self.schema.names)
+            raise InputError(f"no column {name!r}{what} in the table{close}; it has {known}")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -27,7 +27,7 @@ class LabelRequest(QueryRequest):
 
     key: ClassVar[str] = "labels"
     option: ClassVar[str] = "label"
-    help: ClassVar[str] = "Keep the marginals of A[@WEIGHT] with each other column; repeatable."
+    help: ClassVar[str] = "Keep how column A[@WEIGHT] goes with each other one, to predict it; repeatable."
     form: ClassVar[str] = "A"
     example: ClassVar[str] = "income"
 
