@@ -87,6 +87,7 @@ def verify_command(
     go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it.
     """
     from factored_mwem.cli import console
+    from factored_mwem.cli.jobs import public_of
     from factored_mwem.cli.packaging import LinkFlags, domains_beside, marginals_alone, package_at
     from factored_mwem.owner.verifier.packages import verify_tables
     from factored_mwem.owner.verifier.verify import verify
@@ -108,9 +109,8 @@ def verify_command(
             verified = verify_tables(package, order, settings.policy, domains=domains, **how)
         else:
             domain = domain_path(source, settings.domain)
-            verified = verify(
-                source, workload, settings.policy, domain=domain, columns=settings.columns, **how
-            )
+            how |= {"domain": domain, "columns": settings.columns, **public_of(settings)}
+            verified = verify(source, workload, settings.policy, **how)
     print(json.dumps(verified.facts) if json_only else verified_text(verified), flush=True)
     if not verified.holds:
         raise typer.Exit(1)

@@ -18,6 +18,7 @@ from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.drawable import Drawable, number_of_rows
+from factored_mwem.pipeline.record.assumptions import from_public
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     FoundRule,
@@ -27,6 +28,7 @@ from factored_mwem.pipeline.record.manifest import (
     MeasuredQuestion,
     MeasuredResiduals,
     PeopleFacts,
+    PublicFacts,
     Stage,
 )
 from factored_mwem.pipeline.spending import Spent
@@ -47,7 +49,12 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
     cliques = [clique for part in model.components for clique in part.tree.cliques]
     return Manifest(
         **spent.facts(
-            spent.rests_on(request, learnt=plan.learnt, rules=not plan.learnt and bool(domain.rules))
+            spent.rests_on(
+                request,
+                learnt=plan.learnt,
+                rules=not plan.learnt and bool(domain.rules),
+                public=request.public_facts,
+            )
         ),
         stages=_stages(spent.accountant),
         policy=policy.model_dump(mode="json"),
@@ -61,6 +68,7 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         residuals=tuple(map(_residuals, fitted.residuals)),
         estimated_rows=round(drawable.of_rows.total),
         people=drawable.people,
+        public=None if request.public is None else PublicFacts(**request.public.facts),
         found_rules=tuple(_found_rules(plan)),
         sample_seed=request.sample_seed,
         warnings=(
@@ -134,6 +142,11 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     policy = plan.policy
     if plan.late:
         yield plan.late
+    if (public := plan.request.public_facts) is not None:
+        yield (
+            f"as in {from_public(public)}; where this table's differ, the rows are wrong, and only `fmwem "
+            "evaluate` shows it"
+        )
     if policy.epsilon > 10:
         yield f"epsilon {policy.epsilon:g} promises little; values up to 10 are common"
     if policy.delta * records > 1:
