@@ -18,6 +18,7 @@ from factored_mwem.domain.levels import View
 from factored_mwem.domain.zeros import allowed_cells, tables_at
 from factored_mwem.errors import InputError
 from factored_mwem.kernels.tree import CELLS, CLIQUE, FEWEST, Beliefs, Pace, Targets, descend, rebuild, tilt
+from factored_mwem.mechanisms.public_joint import NOTHING, PublicJoint
 from factored_mwem.mechanisms.residuals import ENTROPY, error_of, fit
 from factored_mwem.model.clique_tree import lay_out
 from factored_mwem.model.dense import Factor
@@ -65,7 +66,7 @@ class TreeComponentFit:
         """float64[parameters]: fitted to `noisy: float64[cells]` in records, by the measurement's number."""
         begin = self._begin(noisy) if self.cold else [np.zeros(self.parameters)]
         theta = np.concatenate([np.zeros(0), *begin])
-        if len(self._measured) < 2 and not len(self._fixed):
+        if not self._measured or (len(self._measured) < 2 and not len(self._fixed)):
             return theta  # the histogram itself, as in a release
         beliefs = self._beliefs(theta)
         weights = np.array([(total / m.stddev) ** 2 for m in self._measured.values()])
@@ -122,6 +123,8 @@ class DenseComponentFit:
         self._allowed = allowed_cells(zeros, shape) if zeros else None
         self._charge = ENTROPY / min(error_of(shape, self._measured, model.total), 0.5)
         self._view = tuple(range(len(shape)))
+        shares = model.marginal(evidence.public).reshape([shape[a] for a in evidence.public]) / model.total
+        self._known = PublicJoint(evidence.public, shares) if evidence.public else NOTHING
         self.parameters = math.prod(shape)
 
     def remeasured(self, table: BootstrapTable, rng: Generator) -> tuple[float, list[np.ndarray]]:
@@ -150,7 +153,13 @@ class DenseComponentFit:
         measured = Residuals(self._measured.order, self._measured.weights, noisy, self._measured.scale)
         shape = self._evidence.model.levels.shape
         table = fit(
-            shape, measured, total, charge=self._charge, allowed=self._allowed, start=self._part.table(0)
+            shape,
+            measured,
+            total,
+            charge=self._charge,
+            allowed=self._allowed,
+            start=self._part.table(0),
+            known=self._known,
         )
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(table), LEAST)

@@ -10,7 +10,7 @@ measured of other columns alone, each of which is charged as ever.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from factored_mwem.request.public_columns import PublicColumns
 
 FIRMER = 4.0
 """How many times less noise a public count is taken to have than the least noisy single one, while the model
-is fitted: it then holds to within noise, and at the end it is made exact.
+is fitted: it then holds to within noise, and at the end it is made exact. Of residuals at once it is the
+weight of the weightiest.
 """
 
 
@@ -30,14 +31,14 @@ class PublicJoint:
     """Of the attributes `positions` (ascending) of a model, `shares: float64` with an axis for each."""
 
     positions: View
-    shares: np.ndarray
+    shares: np.ndarray = field(default_factory=lambda: np.ones(()))
 
     @classmethod
     def of(cls, public: PublicColumns | None, domain: Domain) -> PublicJoint:
         """In the modelled `domain`; of no columns, where none are public."""
         names = [name for name in domain.names if public is not None and name in public.names]
         positions = tuple(domain.index(name) for name in names)
-        return cls(positions, public.shares_of(names) if public is not None else np.ones(()))
+        return NOTHING if public is None else cls(positions, public.shares_of(names))
 
     def beside(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """The single marginals of all attributes, in order: those that were `measured`, and the public ones
@@ -53,9 +54,26 @@ class PublicJoint:
         """All of it, as if it had been measured."""
         return Measurement(self.positions, self.shares.ravel() * total, self._scale(measured))
 
+    def masks(self, shape: Sequence[int]) -> np.ndarray:
+        """bool[mask]: the sets of attributes that lie among them."""
+        wide = [a in self.positions for a, k in enumerate(shape) if k > 1]
+        masks, others = np.arange(2 ** len(wide)), sum(1 << i for i, held in enumerate(wide) if not held)
+        return (masks > 0) & (masks & others == 0)
+
+    def raked(self, shape: Sequence[int], table: np.ndarray) -> np.ndarray:
+        """`table: float64[cells]` of a domain with their counts made those that are known."""
+        cells = table.reshape(shape)
+        others = tuple(a for a in range(len(shape)) if a not in self.positions)
+        now = cells.sum(axis=others, keepdims=True)
+        wanted = self.shares.reshape(now.shape)
+        return (cells * np.divide(wanted, now, out=np.zeros_like(now), where=now > 0)).ravel()
+
     def _sum(self, axis: int) -> np.ndarray:
         return self.shares.sum(axis=tuple(a for a in range(self.shares.ndim) if a != axis))
 
     def _scale(self, measured: Sequence[Measurement]) -> NoiseScale:
         least = min((m.scale for m in measured), key=lambda scale: scale.value)
         return NoiseScale(least.value / FIRMER, least.composition)
+
+
+NOTHING = PublicJoint(())

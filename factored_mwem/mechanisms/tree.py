@@ -47,7 +47,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     total = first_total(session, plan.measured)
     course = rounds_for(plan, total)
     if course.at_once:
-        return fit_at_once(session, candidates, total, plan.domain.zeros)
+        return fit_at_once(session, candidates, total, plan.domain.zeros, plan.public)
     groups = hierarchies(candidates, session.composition)
     amount = session.left * course.first_share
     singles: Sequence[Measurement] = plan.measured

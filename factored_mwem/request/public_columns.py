@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +43,9 @@ class PublicColumns:
     sha256: str
 
     @classmethod
-    def given(cls, names: Any, table: Any, declared: Domain | None) -> Self | None:
-        """As a request names them; None where it names none. Columns that are not `declared` have the values
-        of the public table. Raises InputError for a column that it lacks, or if it has no rows.
+    def given(cls, names: Any, table: Any, declared: Domain | None, *, beside: Any) -> Self | None:
+        """As a request names them, `beside` its private table; None where it names none. Columns that are not
+        `declared` have the values of the public table. Raises InputError if that lacks a column or rows.
         """
         if names is None and table is None:
             return None
@@ -54,6 +55,9 @@ class PublicColumns:
             )
         if isinstance(names, str) or not list(names) or len(set(names)) < len(list(names)):
             raise InputError(f"public_columns={shown(names)}: must be a list of different column names")
+        paths = [os.path.realpath(each) for each in (table, beside) if isinstance(each, str | Path)]
+        if table is beside or (len(paths) == 2 and paths[0] == paths[1]):
+            raise InputError("--public names the private table itself, whose counts are nobody's to use")
         return cls._read(table, list(names), declared)
 
     @classmethod

@@ -83,7 +83,7 @@ class Request(PrivateTable):
             numbers[name] = None if value is None else int(value)
         policy = Policy.given(policy, choices)
         declared = own["domain"] = declared_domain(own["domain"])
-        public = PublicColumns.given(*named, declared)
+        public = PublicColumns.given(*named, declared, beside=table)
         if public is None:
             return cls.open(table, policy, workload=workload, **own, **numbers)
         if declared is not None:
