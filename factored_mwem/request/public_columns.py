@@ -68,7 +68,8 @@ class PublicColumns:
                 has = some_names([repr(each) for each in table.schema.names])
                 raise InputError(f"the public table has no column {name!r}; it has {has}")
         known = [declared[name] for name in names if declared is not None and name in declared]
-        seen = profile(table, [name for name in names if declared is None or name not in declared])
+        others = [name for name in names if declared is None or name not in declared]
+        seen = profile(table, others) if others else {}
         drafted = [
             drafted_attribute(name, column, None if table.text else kind_of(table.schema.field(name)))
             for name, column in seen.items()

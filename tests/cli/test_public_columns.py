@@ -9,6 +9,7 @@ import pytest
 from support.commands import Fmwem
 
 FIELDS = [{"name": "ward", "categories": ["a", "b"], "constraints": {"required": True}}]
+SEX = {"name": "sex", "categories": ["F", "M"]}
 HOW = ("t.csv", "--marginals", 2, "--public-columns", "sex", "--public", "census.csv")
 
 
@@ -27,6 +28,8 @@ def test_all_commands_say_what_is_public(folder: Path, fmwem: Fmwem) -> None:
         said = fmwem(command, *HOW)
         assert said.code == 0 and "public" in said.out
     assert "census.csv" in fmwem("check", *HOW).out
+    (folder / "t.domain.json").write_text(json.dumps({"fields": [*FIELDS, SEX]}))
+    assert fmwem("check", *HOW).code == 0
     fmwem("ledger", "init", "l")
     fmwem("ledger", "add", "l", "--dataset", "d", "--epsilon", 5.0)
     done = fmwem("release", *HOW, "--ledger", "l", "--dataset", "d", "--epsilon", 3.0, "--rows", 1000)
