@@ -118,13 +118,18 @@ def _title(source: TableName) -> str:
 
 def marginals_alone(settings: ReleaseSettings) -> int:
     """The order of the marginals that are asked for. Raises InputError for what a package does not take."""
+    check_alone(settings)
+    if settings.marginals is None:
+        raise InputError("nothing to keep: give --marginals K")
+    return settings.marginals
+
+
+def check_alone(settings: ReleaseSettings) -> None:
+    """Raises InputError for what a package does not take."""
     for name in sorted(OWN - TAKEN):
         if getattr(settings, name) != type(settings).model_fields[name].default:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
-    if settings.marginals is None:
-        raise InputError("nothing to keep: give --marginals K")
-    return settings.marginals
 
 
 def domains_beside(package: Package) -> dict[str, Path]:

@@ -13,12 +13,12 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
+from factored_mwem.errors import some_names
 from factored_mwem.mechanisms.learn import Learning
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.drawable import Drawable, number_of_rows
-from factored_mwem.pipeline.record.assumptions import from_public
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     FoundRule,
@@ -143,9 +143,10 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     if plan.late:
         yield plan.late
     if (public := plan.request.public_facts) is not None:
+        names = some_names([repr(name) for name in public["columns"]])
         yield (
-            f"as in {from_public(public)}; where this table's differ, the rows are wrong, and only `fmwem "
-            "evaluate` shows it"
+            f"as in the public table {public['table']!r}: {names}; where this table differs, the rows are "
+            f"wrong, as only `fmwem evaluate` shows (SHA-256 {public['sha256']})"
         )
     if policy.epsilon > 10:
         yield f"epsilon {policy.epsilon:g} promises little; values up to 10 are common"
