@@ -188,7 +188,7 @@ def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
 
 WHO_SAYS = {
     "profile": (
-        "owner.draft privacy.discover privacy.other.projected tables.backends.people "
+        "owner.draft privacy.discover privacy.other.projected request.public_columns tables.backends.people "
         "tables.backends.local tables.backends.people_spark tables.backends.source tables.backends.spark "
         "tables.backends.sql tables.codes.profile"
     ),
@@ -201,7 +201,7 @@ WHO_SAYS = {
         "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
         "privacy.single_values tables.backends.local tables.backends.people tables.backends.people_spark "
         "tables.backends.source tables.backends.spark tables.backends.spark_frame tables.backends.sql "
-        "tables.codes.broken tables.codes.profile tables.codes.rest"
+        "tables.codes.broken tables.codes.drafted tables.codes.profile tables.codes.rest"
     ),
     "broken_rows": (
         "privacy.functions tables.backends.local tables.backends.people tables.backends.people_spark "
@@ -257,7 +257,7 @@ WHO_SAYS = {
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
         "owner.attack.attack owner.verifier.packages owner.verifier.sheet pipeline.linked "
-        "sessions.graph.request sessions.statistic.sample tables.backends.local tables.backends.source"
+        "request.public_columns sessions.graph.request sessions.statistic.sample tables.backends.local tables.backends.source"
     ),
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""

@@ -18,6 +18,7 @@ from factored_mwem.domain.levels import View
 from factored_mwem.domain.zeros import allowed_cells, tables_at
 from factored_mwem.errors import InputError
 from factored_mwem.kernels.tree import CELLS, CLIQUE, FEWEST, Beliefs, Pace, Targets, descend, rebuild, tilt
+from factored_mwem.mechanisms.public_joint import NOTHING, PublicJoint
 from factored_mwem.mechanisms.residuals import ENTROPY, error_of, fit
 from factored_mwem.model.clique_tree import lay_out
 from factored_mwem.model.dense import Factor
@@ -42,14 +43,16 @@ class TreeComponentFit:
     """
 
     def __init__(
-        self, part: Component, measured: Mapping[int, Measurement], zeros: Mapping[View, np.ndarray]
+        self, part: Component, measured: Mapping[int, Measurement], fixed: Mapping[View, np.ndarray]
     ) -> None:
-        """`measured`: those inside `part`, by number; `zeros`: cells left empty, of views inside it."""
+        """`measured`: those inside `part`, by number; `fixed`: by view inside it the logarithms of what is
+        known beforehand, such as cells left empty.
+        """
         self._part, self._measured = part, dict(measured)
         views = [m.positions for m in measured.values()]
-        layout = lay_out(part.tree, [*views, *zeros])
+        layout = lay_out(part.tree, [*views, *fixed])
         self._whole, self._layout = layout, layout._replace(tables=layout.tables[: len(views)])
-        self._ruled = np.concatenate([np.zeros(0), *(np.where(c, -np.inf, 0.0) for c in zeros.values())])
+        self._fixed = np.concatenate([np.zeros(0), *fixed.values()])
         self._separators = int(layout.edges[:, CELLS].sum())
         self.parameters = sum(len(m.noisy) for m in measured.values())
         passed = 4 * sum(part.tree.cells) + 2 * sum(
@@ -63,7 +66,7 @@ class TreeComponentFit:
         """float64[parameters]: fitted to `noisy: float64[cells]` in records, by the measurement's number."""
         begin = self._begin(noisy) if self.cold else [np.zeros(self.parameters)]
         theta = np.concatenate([np.zeros(0), *begin])
-        if len(self._measured) < 2 and not len(self._ruled):
+        if not self._measured or (len(self._measured) < 2 and not len(self._fixed)):
             return theta  # the histogram itself, as in a release
         beliefs = self._beliefs(theta)
         weights = np.array([(total / m.stddev) ** 2 for m in self._measured.values()])
@@ -93,7 +96,7 @@ class TreeComponentFit:
             tilt(beliefs, self._layout, theta)
             return beliefs
         beliefs = Beliefs(np.zeros(sum(self._part.tree.cells)), np.zeros(self._separators))
-        rebuild(beliefs, self._whole, np.concatenate([theta, self._ruled]))
+        rebuild(beliefs, self._whole, np.concatenate([theta, self._fixed]))
         return beliefs
 
     def component(self, theta: np.ndarray) -> Component:
@@ -120,6 +123,8 @@ class DenseComponentFit:
         self._allowed = allowed_cells(zeros, shape) if zeros else None
         self._charge = ENTROPY / min(error_of(shape, self._measured, model.total), 0.5)
         self._view = tuple(range(len(shape)))
+        shares = model.marginal(evidence.public).reshape([shape[a] for a in evidence.public]) / model.total
+        self._known = PublicJoint(evidence.public, shares) if evidence.public else NOTHING
         self.parameters = math.prod(shape)
 
     def remeasured(self, table: BootstrapTable, rng: Generator) -> tuple[float, list[np.ndarray]]:
@@ -148,7 +153,13 @@ class DenseComponentFit:
         measured = Residuals(self._measured.order, self._measured.weights, noisy, self._measured.scale)
         shape = self._evidence.model.levels.shape
         table = fit(
-            shape, measured, total, charge=self._charge, allowed=self._allowed, start=self._part.table(0)
+            shape,
+            measured,
+            total,
+            charge=self._charge,
+            allowed=self._allowed,
+            start=self._part.table(0),
+            known=self._known,
         )
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(table), LEAST)
@@ -181,7 +192,11 @@ class BootstrapFits:
         inside: dict[int, Measurement] = {}
         for part in model.components:
             measured = {i: m for i, m in enumerate(evidence.measurements) if _within(part, m.positions)}
-            ruled = {view: cells for view, cells in zeros.items() if _within(part, view)}
+            ruled = {view: np.where(c, -np.inf, 0.0) for view, c in zeros.items() if _within(part, view)}
+            if evidence.public and _within(part, evidence.public):
+                with np.errstate(divide="ignore"):
+                    known = np.log(model.marginal(evidence.public) / model.total)
+                ruled[evidence.public] = ruled.get(evidence.public, 0.0) + np.maximum(known, LEAST)
             self.parts.append(TreeComponentFit(part, measured, ruled))
             inside |= measured
         views = [m.positions for m in inside.values()]

@@ -46,6 +46,7 @@ class MissedDependence:
             for a, each in zip(terms.support, noise, strict=True)
         ]
         self._held = [m.positions for m in evidence.measurements if len(m.positions) > 1]
+        self._held += [evidence.public] if len(evidence.public) > 1 else []
         self._order = max((each.order for each in evidence.residuals), default=1)
         wide = [m for m in evidence.measurements if len(m.positions) > 1] or evidence.measurements
         deviations = [m.stddev for m in wide] or [each.stddev for each in evidence.residuals]

@@ -22,6 +22,7 @@ class Evidence:
     all records that entered `model.total` and is not among `measurements`, or None. `moved`: by learnt
     column, the most records whose values are none of its domain's (NaN: nobody knows). `people`: what makes
     rows and people of grains, where these were counted: then all counts, noise and `model` are in grains.
+    `public`: attributes whose joint counts the model has from a public table.
     """
 
     domain: Domain
@@ -34,3 +35,4 @@ class Evidence:
     counted: NoiseScale | None = None
     people: PeopleCounted | None = None
     moved: Mapping[str, float] = field(default_factory=dict)
+    public: tuple[int, ...] = ()

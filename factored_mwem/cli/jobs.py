@@ -18,6 +18,7 @@ from factored_mwem.cli.inputs import (
     domain_path,
     patterns,
     read_paths,
+    source_of,
     title,
 )
 from factored_mwem.cli.settings import ReleaseSettings
@@ -113,8 +114,15 @@ def request_of(table: TableName, settings: ReleaseSettings, **more: Any) -> Requ
         settings.policy,
         domain=domain_path(table, settings.domain),
         columns=settings.columns,
+        **public_of(settings),
         **more,
     )
+
+
+def public_of(settings: ReleaseSettings) -> dict[str, Any]:
+    """Which columns are public, and the table that says so."""
+    table = None if settings.public is None else source_of([settings.public])
+    return {"public_columns": settings.public_columns, "public": table}
 
 
 def _check(request: Request) -> str | None:
@@ -209,7 +217,8 @@ def check_files(
 ) -> None:
     """Raise InputError if an output is the table, the ledger or another file that is `read`."""
     ledger = None if settings.ledger is None else settings.ledger.path
-    check_paths(outputs, [*read_paths(table), *addresses(table), *read, ledger], patterns(table))
+    public = [] if settings.public is None else read_paths(source_of([settings.public]))
+    check_paths(outputs, [*read_paths(table), *addresses(table), *public, *read, ledger], patterns(table))
 
 
 def check_paths(

@@ -56,7 +56,10 @@ Quiet = Annotated[bool, option("No summary.", "-q", "--quiet")]
 NoProgress = Annotated[bool, option("No progress bar.", "--no-progress")]
 Overwrite = Annotated[bool, option("Replace existing files.", "--overwrite", panel=Group.OUTPUT)]
 QUESTIONS = (Group.KEPT, Group.DOMAIN, Group.READING)
-RELEASE = (*QUESTIONS, Group.PRIVACY, Group.PEOPLE, Group.CERTIFICATE, Group.EFFORT, Group.LEARNING)
+RELEASE = (
+    *QUESTIONS,
+    *(Group.PRIVACY, Group.PEOPLE, Group.CERTIFICATE, Group.EFFORT, Group.LEARNING, Group.PUBLIC),
+)
 """Groups of flags that commands take."""
 
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @takes(*QUESTIONS)
 def evaluate_command(
     real: OneTable,
-    synthetic: Annotated[Path, typer.Argument(help="Synthetic file to compare with it.")],
+    synthetic: Annotated[
+        Path, typer.Argument(help="Synthetic file, or folder of a package, to compare with it.")
+    ],
     settings: ReleaseSettings,
     marginals: Annotated[
         int, option("Highest order of marginal.", "--marginals", panel=Group.KEPT, min=1)
@@ -52,10 +54,25 @@ def evaluate_command(
 
     Marginals are over neutral bins, which the real table alone decides, so that releases can be compared.
     With --domain they are over those of a domain file, a release's manifest or a model file.
+
+    Of a package, name its descriptor and the folder that it was released into: each table by itself, how many
+    rows hang on a row, and the ties with all that a row hangs on.
     """
-    from factored_mwem.cli.errors_text import errors_text
+    from factored_mwem.cli.errors_text import errors_text, package_text
+    from factored_mwem.cli.packaging import LinkFlags, check_alone, package_at
     from factored_mwem.owner.evaluation.evaluate import evaluate
 
+    package = package_at(source_of([real]), LinkFlags())
+    if package is not None:
+        from factored_mwem.owner.evaluation.packages import evaluate_package, facts_of
+
+        check_alone(settings)
+        if privacy_id or order_by:
+            flag = "--privacy-id" if privacy_id else "--order-by"
+            raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
+        found = evaluate_package(package, synthetic, marginals)
+        print(json.dumps(facts_of(found)) if json_only else package_text(found))
+        return
     workload = settings.workload_of(marginals)
     errors = evaluate(
         source_of([real]),
@@ -88,6 +105,7 @@ def verify_command(
     """
     from factored_mwem.cli import console
     from factored_mwem.cli.inputs import LinkFlags, package_at
+    from factored_mwem.cli.jobs import public_of
     from factored_mwem.cli.packaging import domains_beside, marginals_alone
     from factored_mwem.owner.verifier.packages import verify_tables
     from factored_mwem.owner.verifier.verify import verify
@@ -109,9 +127,8 @@ def verify_command(
             verified = verify_tables(package, order, settings.policy, domains=domains, **how)
         else:
             domain = domain_path(source, settings.domain)
-            verified = verify(
-                source, workload, settings.policy, domain=domain, columns=settings.columns, **how
-            )
+            how |= {"domain": domain, "columns": settings.columns, **public_of(settings)}
+            verified = verify(source, workload, settings.policy, **how)
     print(json.dumps(verified.facts) if json_only else verified_text(verified), flush=True)
     if not verified.holds:
         raise typer.Exit(1)

@@ -85,11 +85,16 @@ def _title(source: TableName) -> str:
 
 def marginals_alone(settings: ReleaseSettings) -> int:
     """The order of the marginals that are asked for. Raises InputError for what a package does not take."""
+    check_alone(settings)
+    return PAIRS if settings.marginals is None else settings.marginals
+
+
+def check_alone(settings: ReleaseSettings) -> None:
+    """Raises InputError for what a package does not take."""
     for name in sorted(OWN - TAKEN):
         if getattr(settings, name) != type(settings).model_fields[name].default:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
-    return PAIRS if settings.marginals is None else settings.marginals
 
 
 def domains_beside(package: Package) -> dict[str, Path]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import RELEASE, Json, Tables, option, takes
@@ -109,6 +109,7 @@ def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
     over = f"{f.left_out:,} exceed --max-cells and are left out; " if f.left_out else ""
     facts = {
         **_people(f.people),
+        "public": _public(f.public),
         "columns": f"{len(f.attributes)}, with these numbers of values: {_listed(f.attributes)}",
         "domain": f"{cells} combinations of values",
         "candidates": f"{f.candidates:,} sets of columns; {over}the largest has {f.largest_marginal:,} "
@@ -146,6 +147,7 @@ def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
     counted = _counted(forecast.people)
     return {
         **_people(forecast.people),
+        "public": _public(forecast.public),
         "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
         "domain": "none is declared: the possible values are learnt from noisy counts, for at most "
         f"{forecast.discovery_share:.0%} of the budget",
@@ -160,6 +162,16 @@ def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
         "warning": forecast.warning or "",
         "for": f"a table of about {rows:,} {counted} (--assume-{counted}); a smaller one keeps less",
     }
+
+
+def _public(public: Mapping[str, Any] | None) -> str:
+    """Which columns are taken from a public table."""
+    from factored_mwem.cli.console import piece
+    from factored_mwem.pipeline.record.assumptions import from_public
+
+    if public is None:
+        return ""
+    return f"as in {piece(from_public(public))} (free; that this table is alike is taken on trust)"
 
 
 def _counted(people: PeopleForecast | None) -> str:

@@ -48,12 +48,13 @@ class Group(Enum):
     CERTIFICATE = 4, "Certificate"
     DOMAIN = 5, "Domain"
     LEARNING = 6, "Domain"
-    READING = 7, "Reading the table"
-    EFFORT = 8, "Resources"
-    OUTPUT = 9, "Output"
-    SAMPLING = 10, "Output"
-    BOOKS = 11, "Books"
-    CONFIG = 12, "Other"
+    PUBLIC = 7, "Domain"
+    READING = 8, "Reading the table"
+    EFFORT = 9, "Resources"
+    OUTPUT = 10, "Output"
+    SAMPLING = 11, "Output"
+    BOOKS = 12, "Books"
+    CONFIG = 13, "Other"
 
     @property
     def panel(self) -> str:
@@ -130,6 +131,8 @@ class ReleaseSettings(BaseModel):
     workload: OptionalPath = None
     domain: OptionalPath = None
     columns: list[Text] | None = None
+    public_columns: list[Text] | None = None
+    public: OptionalPlace = None
     push_down: StrictBool = False
     rows: Whole | None = None
     output: OptionalPlace = None
@@ -149,8 +152,9 @@ class ReleaseSettings(BaseModel):
         """The settings that these values are; raises InputError in one line if one does not fit."""
         choices = {key: value for key, value in values.items() if key in Policy.model_fields}
         own = {key: value for key, value in values.items() if key not in choices}
-        if isinstance(own.get("columns"), str):
-            own["columns"] = [name.strip() for name in own["columns"].split(",") if name.strip()]
+        for key in ("columns", "public_columns"):
+            if isinstance(own.get(key), str):
+                own[key] = [name.strip() for name in own[key].split(",") if name.strip()]
         if own.get("columns") == []:
             raise InputError("--columns names no column; leave it out to release all of them")
         if re.fullmatch("-?[0-9]{1,18}", str(choices.get("rounds", ""))):

@@ -49,7 +49,10 @@ LEARNT = "none is declared: values are learnt inside the budget. Declared ones a
 DRAFTED = "a draft lies beside the table; it was read off the data: review it before you release"
 
 
-@takes(Group.KEPT, Group.PRIVACY, Group.DOMAIN, Group.LEARNING, Group.READING, Group.EFFORT, Group.BOOKS)
+@takes(
+    *(Group.KEPT, Group.PRIVACY, Group.DOMAIN, Group.LEARNING, Group.PUBLIC),
+    *(Group.READING, Group.EFFORT, Group.BOOKS),
+)
 def init(
     table: Tables,
     settings: ReleaseSettings,

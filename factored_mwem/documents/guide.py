@@ -26,7 +26,7 @@ TOPICS = {
     "answers": "queries of a release, with error bars: free, from the model file alone",
     "questions": "what can be asked of a release, in words or in SQL, and how answers name what they mean",
     "counted": "of a release of people: counts of people, of rows, and per person, with error bars",
-    "condition": "rows that meet a condition, that complete known ones, or in which values are balanced",
+    "condition": "rows that meet a condition, or complete known ones; columns known from a public table",
     "graph": "a private list of edges: a synthetic graph, and cuts with error bars",
     "statistic": "one number from a private table: medians, means, any function of blocks, graphs, rules",
     "ask": "questions about the private table one by one, each answered within a bound",

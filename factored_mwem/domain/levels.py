@@ -104,7 +104,7 @@ class Levels:
         return cells
 
     def all_coarse_enough(self, views: np.ndarray, most: int) -> np.ndarray:
-        """`coarse_enough` of each of `views: int64[view, slot]`, padded with -1; those that are None left out."""
+        """`coarse_enough` of each of `views: int64[view, slot]`, padded with -1; None left out."""
         views = views[(views >= 0).sum(axis=1) > 1]
         sizes, coarser = np.append(self.sizes, 0), np.append(self.coarser, -1)
         while len(rows := np.flatnonzero(self.cells_of(views) > most)):

@@ -31,11 +31,13 @@ from factored_mwem.mechanisms.functions import (
 )
 from factored_mwem.mechanisms.maps import maps_in, maps_share
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
+from factored_mwem.mechanisms.public_joint import PublicJoint
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
 from factored_mwem.privacy.discover import discover, value_thresholds
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
+from factored_mwem.request.public_columns import PublicColumns
 from factored_mwem.tables.backends.source import Source
 
 RARE = 0.9
@@ -77,13 +79,15 @@ class Learning:
 class Serves(NamedTuple):
     """What a learnt domain is for. `needed`: columns that are not dropped in any case. `known`: attributes of
     other columns whose values are public, and are measured and kept as they are. `alone`: nothing else is
-    asked for. `linked`: other tables were paid for, which would be lost with this one.
+    asked for. `linked`: other tables were paid for, which would be lost with this one. `public`: those of the
+    known ones that are not measured, for their joint counts are public.
     """
 
     needed: Collection[str] = ()
     known: Sequence[Attribute] = ()
     alone: bool = False
     linked: bool = False
+    public: PublicColumns | None = None
 
 
 def learn(
@@ -99,7 +103,7 @@ def learn(
     domain alone is asked for, all. Raises NothingLearnt if noise hides nearly everything: as soon
     as what is paid for tells so, and no more is spent then.
     """
-    needed, known, alone, linked = serves
+    needed, known, alone, linked, public = serves
     budget = session.accountant.budget
     share, enough = partial(discovery_share, policy, budget), partial(_check_rows, session, policy)
     found = discover(session, table, columns, share, enough)
@@ -116,12 +120,14 @@ def learn(
     session = session.encode(first, table)
     kept_back = budget.amount * maps_share(policy)
     cost = max(session.left - kept_back, Fraction(0))
+    own = first.project([a.name for a in first if public is None or a.name not in public.names])
     if not alone:
-        cost = session.left * one_way_share(first, policy, budget, rows, counted=True)
+        cost = session.left * one_way_share(own, policy, budget, rows, counted=True)
     taken = [
         session.measure(session.rows, (a,), cost=cost * part)
-        for a, part in enumerate(initial_shares(first.shape, first.names))
+        for a, part in enumerate(initial_shares(own.shape, own.names))
     ]
+    taken = PublicJoint.of(public, first).beside(taken, rows)
     settled = _settled(looked, known, taken, relations)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not kept:
@@ -131,10 +137,12 @@ def learn(
         replace(taken[a], positions=(i,), noisy=_counts(looked[a : a + 1], settled[a], taken[a].stddev))
         for i, a in enumerate(kept)
     ]
-    own = sum(a < len(looked) for a in kept)
-    _check_worth(session, rows, list(zip(pruned[:own], measured[:own], strict=True)), relations, most)
+    learnt = sum(a < len(looked) for a in kept)
+    _check_worth(session, rows, list(zip(pruned[:learnt], measured[:learnt], strict=True)), relations, most)
     learning = _learnt(session, found, (firsts, known), pruned, measured, relations)
-    return _with_maps(learning, policy, rows)
+    if public is None:
+        return _with_maps(learning, policy, rows)
+    return _among(_with_maps(learning, policy, rows, public.names), public.names, table.schema.names)
 
 
 def _learnt(
@@ -176,10 +184,25 @@ def _learnt(
     )
 
 
-def _with_maps(learning: Learning, policy: Policy, rows: float) -> Learning:
-    """The same without those attributes that follow from another by a table."""
+def _among(learning: Learning, public: Collection[str], columns: Sequence[str]) -> Learning:
+    """The same in the order of the table's `columns`, without what stood for measurements of `public`."""
+    domain = learning.domain.rearranged([name for name in columns if name in learning.domain])
+    names, before = domain.modelled.names, learning.domain.modelled.names
+    own = [(at, before.index(name)) for at, name in enumerate(names) if name not in public]
+    same = {a.name: np.arange(a.size) for a in domain.modelled}
+    return replace(
+        learning,
+        domain=domain,
+        session=learning.session.recode(domain.modelled, same),
+        measured=tuple(replace(learning.measured[i], positions=(at,)) for at, i in own),
+        fates={name: fate for name, fate in learning.fates.items() if name not in public},
+    )
+
+
+def _with_maps(learning: Learning, policy: Policy, rows: float, public: Collection[str] = ()) -> Learning:
+    """The same without those attributes that follow from another by a table; `public` ones stay."""
     before = learning.domain
-    more = maps_in(learning.session, before, learning.measured, policy, rows)
+    more = maps_in(learning.session, before, learning.measured, policy, rows, public)
     if not more:
         return learning
     domain = Domain(before, rules=[*before.rules, *(relation.rule for relation in more)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -57,11 +57,16 @@ def maps_share(policy: Policy) -> Fraction:
 
 
 def maps_in(
-    session: Session, domain: Domain, measured: Sequence[Measurement], policy: Policy, rows: float
+    session: Session,
+    domain: Domain,
+    measured: Sequence[Measurement],
+    policy: Policy,
+    rows: float,
+    public: Collection[str] = (),
 ) -> list[Relation]:
     """Which of the attributes that are modelled follow from one or two others by a table, and these.
-    `measured`: the marginals of each, in the session's rows; `rows`: noisy, of the table. Cost: up to
-    `maps_share` of the budget, nothing where none may be one.
+    `measured`: the marginals of each, in the session's rows; `rows`: noisy, of the table; `public` ones
+    do not follow. Cost: up to `maps_share` of the budget, nothing where none may be one.
     """
     if not wanted(policy):
         return []
@@ -79,8 +84,13 @@ def maps_in(
         finest = sorted(kept, key=lambda each: (-math.prod(shape[a] for a in each[0][0]), each[0]))
         return compatible(finest, lambda asked: (asked[1], *asked[0]))
 
-    single = looked(_pairs(domain, counts, [m.stddev for m in measured]), SHARE)
-    double = looked(_doubles(domain, counts, [asked for asked, *_ in single], rows), OF_TWO)
+    hidden = {a for a, name in enumerate(domain.modelled.names) if name in public}
+
+    def asked_of(listed: Sequence[Dependency]) -> list[Dependency]:
+        return [each for each in listed if each[1] not in hidden]
+
+    single = looked(asked_of(_pairs(domain, counts, [m.stddev for m in measured])), SHARE)
+    double = looked(asked_of(_doubles(domain, counts, [asked for asked, *_ in single], rows)), OF_TWO)
     cost = budget * TABLES / max(len(single) + len(double), 1)
     found = [_relation(domain.modelled, each, session, cost) for each in single]
     of_two = (_relation_of_two(domain.modelled, each, session, (cost, rows)) for each in double)

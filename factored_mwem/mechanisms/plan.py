@@ -25,6 +25,7 @@ from factored_mwem.mechanisms.limits import (
     memory_limit,
     whole_memory,
 )
+from factored_mwem.mechanisms.public_joint import PublicJoint
 from factored_mwem.mechanisms.rules import check_rules
 from factored_mwem.privacy.counts import check_memory
 from factored_mwem.privacy.people import Agreement
@@ -250,7 +251,8 @@ class Plan:
             domain = Domain(attributes, dialect=domain.dialect)
         if domain.zeros and policy.engine == "mwem":
             raise InputError("engine='mwem' cannot keep rules that rule out combinations; leave it at 'tree'")
-        candidates, left_out, limits = fitting(workload, domain, policy, scope.machine, companions)
+        public = PublicJoint.of(request.public, domain.modelled).positions
+        candidates, left_out, limits = fitting(workload, domain, policy, scope.machine, companions, public)
         if domain.zeros and limits is not None:
             check_rules(domain, candidates, limits.cells)
         queries = None
@@ -284,13 +286,20 @@ class Plan:
 
     @property
     def measured(self) -> tuple[Measurement, ...]:
-        """The one-way marginals in the order of the domain, where learning it has measured them."""
+        """The one-way marginals in the order of the domain, where learning it has measured them; of public
+        columns there are none.
+        """
         return self.learning.measured if self.learning is not None else ()
 
     @property
     def modelled(self) -> Domain:
         """The attributes of which a model is made; the others follow from them."""
         return self.domain.modelled
+
+    @property
+    def public(self) -> PublicJoint:
+        """How often the values of public columns come together."""
+        return PublicJoint.of(self.request.public, self.modelled)
 
     @property
     def follows(self) -> dict[int, int]:
@@ -322,11 +331,20 @@ def fitting(
     policy: Policy,
     machine: Machine,
     companions: Sequence[Companion] = (),
+    public: Sequence[int] = (),
 ) -> tuple[Candidates, int, RunLimits | None]:
     """(the candidates that fit the cell cap, how many do not, the limits of the trees); raises ResourceError
-    if they need more memory than the machine has to give.
+    if they need more memory than the machine has to give. `public`: attributes whose joint counts are public.
     """
     candidates = workload.candidates(domain, companions)
+    if public:
+        candidates = candidates.without(public)
+        joint = math.prod(domain.modelled.shape[a] for a in public)
+        if joint > policy.cells:
+            what = f"the public columns have {joint:,} combinations, more than --max-cells {policy.cells:,}"
+            raise ResourceError(f"{what}; name fewer of them, or declare fewer bins")
+        if not len(candidates):
+            raise InputError("all that is asked for is about public columns; there is nothing to measure")
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
         return candidates, 0, limits_of(candidates, policy, machine)
     domain = domain.modelled

@@ -24,6 +24,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.levels import Levels
 from factored_mwem.domain.zeros import Zeros, allowed_cells
+from factored_mwem.mechanisms.public_joint import FIRMER, NOTHING, PublicJoint
 from factored_mwem.mechanisms.result import Fitted, Total
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
@@ -80,7 +81,13 @@ class Weights:
 
 
 def choose_weights(
-    shape: Sequence[int], order: int, cost: float, total: Total, unit: Unit, composition: Composition
+    shape: Sequence[int],
+    order: int,
+    cost: float,
+    total: Total,
+    unit: Unit,
+    composition: Composition,
+    known: PublicJoint = NOTHING,
 ) -> Weights:
     """Weights that minimise the summed expected L1 error of all marginals of `order`; by public facts.
 
@@ -93,7 +100,7 @@ def choose_weights(
     gain, spread = _gain_and_spread(sizes, gaussian)
     orders = np.bitwise_count(np.arange(len(gain)))
     targets = (orders == min(order, len(sizes))).astype(np.float64)
-    asked = (orders <= order) & ((orders > 0) | (not total.known))
+    asked = (orders <= order) & ((orders > 0) | (not total.known)) & ~known.masks(shape)
     limits = np.array([math.inf, math.inf, LIMIT_PAIRS, LIMIT_BITS if max(shape, default=1) <= 2 else LIMIT])[
         np.minimum(orders, 3)
     ]
@@ -168,6 +175,7 @@ def fit(
     charge: float,
     allowed: np.ndarray | None = None,
     start: np.ndarray | None = None,
+    known: PublicJoint = NOTHING,
 ) -> np.ndarray:
     """float64[cells]: the table of shares with the least chi^2 / 2 + charge KL(. | uniform), row-major;
     public in, public out.
@@ -176,6 +184,8 @@ def fit(
     descent (Tseng 2008), where the step halves until the quadratic bound holds and momentum starts again
     whenever the loss rises. `allowed: bool[cells]`: the cells that rules leave; the others are 0. `start:
     float64[cells]`: a table near the one sought, which is the same from any start, or None: all cells even.
+    What is `known` is fitted as if it had been measured with less noise than all others, and is exact at the
+    end.
     """
     whole = Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP)
     transform = whole if allowed is None else _Within(whole, allowed)
@@ -183,6 +193,11 @@ def fit(
     weight = measured.weights[transform.masks] / measured.stddev
     target = np.zeros(len(weight))
     target[weight > 0] = measured.noisy / measured.stddev
+    if known.positions:
+        even = known.raked(shape, np.ones(math.prod(shape)))
+        held = known.masks(shape)[transform.masks]
+        weight[held] = FIRMER * weight.max()
+        target[held] = (total * weight * transform.forward(even if allowed is None else even[allowed]))[held]
     weight *= total
     step = 8.0 / max(float(weight @ weight), 1e-300)
     log_y = np.full(cells, -math.log(cells))  # the mirror point, in logs
@@ -209,7 +224,8 @@ def fit(
         if k > 20 and last - loss < 1e-6 * loss:
             break
         last, k, step = loss, k + 1, step * 1.02
-    return x if allowed is None else _spread(x, allowed)
+    table = x if allowed is None else _spread(x, allowed)
+    return known.raked(shape, table) if known.positions else table
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +266,25 @@ def one_shot_suits(
 ) -> bool:
     """Whether all marginals up to an order are asked, of a domain better measured at once; public facts."""
     shape, order = candidates.domain.shape, candidates.members.shape[1]
-    everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
+    public = len(candidates.public)
+    whole = sum(math.comb(len(shape), k) - math.comb(public, k) for k in range(1, order + 1))
+    everything = len(candidates) == whole
     if not everything or candidates.ranged or candidates.weights is not None:
         return False
     if policy.rounds is not None or policy.initial_share is not None:
         return False
-    return worth_one_shot(shape, order, budget, policy.unit, records, max_cells)
+    known = PublicJoint(candidates.public)
+    return worth_one_shot(shape, order, budget, policy.unit, records, max_cells, known)
 
 
 def worth_one_shot(
-    shape: Sequence[int], order: int, budget: Budget, unit: Unit, records: float, max_cells: int
+    shape: Sequence[int],
+    order: int,
+    budget: Budget,
+    unit: Unit,
+    records: float,
+    max_cells: int,
+    known: PublicJoint = NOTHING,
 ) -> bool:
     """Whether to measure residuals once rather than in rounds (`records`: a public or noisy number of rows).
 
@@ -272,16 +297,17 @@ def worth_one_shot(
     if max(shape) <= 2:
         return True
     chosen = choose_weights(
-        shape, order, float(budget.amount), Total.assumed(records, unit), unit, budget.composition
+        shape, order, float(budget.amount), Total.assumed(records, unit), unit, budget.composition, known
     )
-    pairs = np.bitwise_count(np.arange(len(chosen.weights))) == min(order, 2)
+    pairs = (np.bitwise_count(np.arange(len(chosen.weights))) == min(order, 2)) & ~known.masks(shape)
     return bool((chosen.weights[pairs] > 0).all()) and chosen.error <= MAX_ERROR
 
 
 def predicted_errors(candidates: Candidates, budget: Budget, unit: Unit, records: float) -> tuple[float, ...]:
     """The mean L1 error (0 to 2) of marginals by order that one shot's noise would make; public facts."""
     shape, order, total = candidates.domain.shape, candidates.members.shape[1], Total.assumed(records, unit)
-    return choose_weights(shape, order, float(budget.amount), total, unit, budget.composition).by_order
+    known, amount = PublicJoint(candidates.public), float(budget.amount)
+    return choose_weights(shape, order, amount, total, unit, budget.composition, known).by_order
 
 
 class OneShot(NamedTuple):
@@ -293,31 +319,45 @@ class OneShot(NamedTuple):
 
 
 def one_shot(
-    session: Session, shape: Sequence[int], order: int, total: Total, allowed: np.ndarray | None = None
+    session: Session,
+    shape: Sequence[int],
+    order: int,
+    total: Total,
+    allowed: np.ndarray | None = None,
+    known: PublicJoint = NOTHING,
 ) -> OneShot:
-    """One dense table from residuals, for all that is left; 0 but where `allowed`; a noisy total anew."""
+    """One dense table from residuals, for all that is left; 0 but where `allowed`; a noisy total anew. What
+    is `known` is not measured.
+    """
     order = min(order, sum(k > 1 for k in shape))
     cost, composition = session.left, session.composition
-    chosen = choose_weights(shape, order, float(cost), total, session.unit, composition)
+    chosen = choose_weights(shape, order, float(cost), total, session.unit, composition, known)
     records = max(total.records, 1.0)
     if not chosen.weights.any():
         even = np.ones(math.prod(shape)) if allowed is None else allowed.astype(np.float64)
-        return OneShot(even / even.sum(), [], records)
+        return OneShot(known.raked(shape, even) if known.positions else even / even.sum(), [], records)
     measured = measure_residuals(session, session.rows, shape, order, chosen.weights, cost=cost)
     if not total.known:
         again, error = measured.noisy[0] / chosen.weights[0], measured.stddev / chosen.weights[0]
         precision = 1 / total.stderr**2 + 1 / error**2
         records = max(1.0, (records / total.stderr**2 + again / error**2) / precision)
     charge = ENTROPY / min(chosen.error, 0.5)
-    return OneShot(fit(shape, measured, records, charge=charge, allowed=allowed), [measured], records)
+    table = fit(shape, measured, records, charge=charge, allowed=allowed, known=known)
+    return OneShot(table, [measured], records)
 
 
 def fit_at_once(
-    session: Session, candidates: Candidates, total: Total, zeros: Sequence[Zeros] = ()
+    session: Session,
+    candidates: Candidates,
+    total: Total,
+    zeros: Sequence[Zeros] = (),
+    known: PublicJoint = NOTHING,
 ) -> Fitted:
-    """A forest of one clique, from residuals; rules leave its cells in `zeros` empty."""
+    """A forest of one clique, from residuals; rules leave its cells in `zeros` empty, and it has what is
+    `known`.
+    """
     shape, order = candidates.domain.shape, candidates.members.shape[1]
-    made = one_shot(session, shape, order, total, allowed_cells(zeros, shape) if zeros else None)
+    made = one_shot(session, shape, order, total, allowed_cells(zeros, shape) if zeros else None, known)
     levels = Levels.fine(shape)
     tree = CliqueTree(levels, (tuple(range(len(shape))),), ())
     forest = Forest(levels, [Component.of(tree, made.weights)], made.records)

@@ -82,9 +82,12 @@ def initial_shares(shape: Sequence[int], names: Sequence[str] = ()) -> list[Frac
 
 
 def single_shares(candidates: Candidates) -> list[Fraction]:
-    """How the single attributes share their budget, by weight; UNASKED for one that no marginal holds."""
+    """How the single attributes share their budget, by weight; UNASKED for one that no marginal holds,
+    and 0 for those that are public.
+    """
     domain = candidates.domain
     weight = np.full(len(domain), float(UNASKED))
+    weight[list(candidates.public)] = 0.0
     alone = np.flatnonzero(candidates.orders == 1)
     weight[candidates.members[alone, 0]] = (
         1.0 if candidates.weights is None else candidates.weights[alone] ** (2 / 3)

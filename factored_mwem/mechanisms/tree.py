@@ -47,7 +47,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     total = first_total(session, plan.measured)
     course = rounds_for(plan, total)
     if course.at_once:
-        return fit_at_once(session, candidates, total, plan.domain.zeros)
+        return fit_at_once(session, candidates, total, plan.domain.zeros, plan.public)
     groups = hierarchies(candidates, session.composition)
     amount = session.left * course.first_share
     singles: Sequence[Measurement] = plan.measured
@@ -55,6 +55,8 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         singles = measure_singles(session, candidates, amount, groups, len(plan.companions))
         if not total.known:
             total = Total.estimated([*total.measured, *singles])
+    public = plan.public
+    singles, own = public.beside(singles, total.records), singles
     if plan.companions:
         singles = [*singles, *measure_companions(session, plan, amount)]
     classes = rule_classes(candidates, plan.domain.zeros)
@@ -64,6 +66,8 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         total = Total.estimated([*total.measured, *above])
     estimate = Estimate(levels, total.records, tables_at(plan.domain.zeros, levels))
     estimate.start(singles)
+    if public.positions:
+        estimate.hold(public.counts(own, total.records))
     for m in above:
         estimate.add(m)
     completed = 0
@@ -77,9 +81,11 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             quiet=1.0,
             reserve=sweep.cost,
         )
+        known = public.shares.size if public.positions else 0
         first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
         scale = signal(session.accountant.budget, total.records / session.unit.weight)
-        cells = most_cells(plan.policy, limits, own=estimate.forest.cells, scale=scale)
+        cells = most_cells(plan.policy, limits, own=estimate.forest.cells - known, scale=scale)
+        cells = min(limits.cells, cells + known)  # noise fills none of those that are known
         most = min(TUNED.finest * 2 * total.records / first, cells)
         memory = limits.memory - sweep.bytes
         views = find_views(candidates, levels, most, memory, offered(levels, classes))
@@ -92,7 +98,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         else:
             _top_up(session, estimate, candidates)
     estimate.finish()
-    measured = [*estimate.measurements, *estimate.beyond]
+    measured = [*estimate.measured(public.positions), *estimate.beyond]
     notes = (*hierarchy_notes(candidates, groups), *isolated_notes(plan, estimate.forest))
     return Fitted(estimate.forest, measured, completed, total, notes=notes)
 
@@ -151,7 +157,7 @@ def hierarchies(candidates: Candidates, composition: Composition) -> dict[int, H
     """By attribute over which ranges are asked: groups worth measuring beside the single values. Public."""
     attributes = candidates.domain.attributes
     worth = {a: hierarchy(attributes[a], composition) for a in candidates.ranged}
-    return {a: h for a, h in worth.items() if h.groups}
+    return {a: h for a, h in worth.items() if h.groups and a not in candidates.public}
 
 
 def measure_singles(
@@ -161,13 +167,15 @@ def measure_singles(
     groups: dict[int, Hierarchy],
     companions: int = 0,
 ) -> list[Measurement]:
-    """Noisy one-way marginals, in order, but for so many companions, which come last. Cost: `amount`, less
-    what levels above them in hierarchies get.
+    """Noisy one-way marginals, in order, but for so many companions, which come last, and those that are
+    public. Cost: `amount`, less what levels above them in hierarchies get.
     """
     own = len(candidates.domain) - companions
     shares, whole = level_shares(candidates, groups)[:own], sum(single_shares(candidates)[:own])
     return [
-        session.measure(session.rows, (a,), cost=amount * share / whole) for a, share in enumerate(shares)
+        session.measure(session.rows, (a,), cost=amount * share / whole)
+        for a, share in enumerate(shares)
+        if share
     ]
 
 
@@ -271,4 +279,5 @@ def _top_up(session: Session, estimate: Estimate, candidates: Candidates) -> Non
     amount = session.left
     if amount * 100 > session.accountant.budget.amount:
         for a, part in enumerate(single_shares(candidates)):
-            estimate.add(session.measure(session.rows, (a,), cost=amount * part))
+            if part:
+                estimate.add(session.measure(session.rows, (a,), cost=amount * part))

@@ -8,7 +8,7 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import FLOOR
-from factored_mwem.kernels.tree import Beliefs, Pace, Targets, descend
+from factored_mwem.kernels.tree import Beliefs, Pace, Targets, descend, tilt
 from factored_mwem.model.clique_tree import CliqueTree, lay_out
 from factored_mwem.model.dense import Factor
 from factored_mwem.model.forest import Component, Forest
@@ -38,6 +38,7 @@ class Estimate:
         self.beyond: list[Measurement] = []
         self.steps: dict[int, float] = {}
         self.forest = Forest(levels, [], total)
+        self._held: Measurement | None = None
 
     def start(self, single: Sequence[Measurement]) -> None:
         """Start from one noisy marginal of each attribute: each is a component, except attributes that rules
@@ -64,6 +65,36 @@ class Estimate:
         touched = sorted({int(self.forest.levels.attribute[v]) for v in m.positions})
         self.fit(touched, iterations=MAX_ROUND_STEPS, enough=MIN_GAIN)
 
+    def hold(self, public: Measurement) -> None:
+        """Add counts that are no estimate but known: the model has them exactly, now and at the end."""
+        if len(public.positions) > 1:
+            self.add(public)
+        self._held = public
+        self._make_exact()
+
+    def _make_exact(self) -> None:
+        """Multiply the clique that holds them, so that it has the known counts (iterative proportional
+        fitting, of one table), and let the others follow.
+        """
+        if self._held is None:
+            return
+        view, wanted = self._held.positions, self._held.noisy / self._held.noisy.sum()
+        forest = self.forest
+        part = forest.components_by_id[int(forest.part_of[forest.levels.attribute[view[0]]])]
+        now = forest.marginal(view) / forest.total
+        moves = np.log(np.maximum(wanted, FLOOR)) - np.log(np.maximum(now, FLOOR))
+        beliefs = Beliefs(*(cells.copy() for cells in part.beliefs))
+        layout = lay_out(part.tree, [view])
+        tilt(beliefs, layout, moves)
+        forest.replace(part.with_beliefs(beliefs, layout))
+        own = next(i for i, m in enumerate(self.measurements) if m.positions == view)
+        self.thetas[own] = self.thetas[own] + moves
+
+    def measured(self, public: View) -> list[Measurement]:
+        """The measurements, without what stood for those of `public` attributes alone."""
+        inside, attribute = set(public), self.forest.levels.attribute
+        return [m for m in self.measurements if not inside.issuperset(attribute[list(m.positions)].tolist())]
+
     def take(self, measured: Sequence[Measurement]) -> None:
         """Add measurements that lie within cliques; `finish` fits them."""
         self.measurements += measured
@@ -74,6 +105,7 @@ class Estimate:
         for part in self.forest.components:
             if len(part.attributes) > 1:
                 self.fit(part.attributes[:1], iterations=MAX_FINAL_STEPS, enough=MIN_FINAL_GAIN)
+        self._make_exact()
         self.forest.correct(self.beyond)
 
     def fit(self, attributes: Sequence[int], *, iterations: int, enough: float) -> None:

@@ -113,6 +113,10 @@ class LinkedViews(Private):
             parent, rows, root = parent[used], rows[used], root[used]
         return LinkedRows(cells.take(pa.array(rows)), root, parent)
 
+    def number(self, table: LinkedTable) -> int:
+        """The rows of a table that count. Private."""
+        return len(self._rows[table.name].root)
+
     def number_of(self, child: str) -> np.ndarray:
         """int64[row of the parent]: how many rows of a table hang on each. Private."""
         table = next(each for each in self.package.private if each.name == child)

@@ -52,10 +52,12 @@ def release(
     publish. `workload` may be the order K of all K-way marginals. `options`, all of them optional:
 
     `domain`, `columns`: which values may appear, and the columns to release; without a domain a share of the
-    budget learns one. `rows`: how many to release, the noisy count by default. `sample_seed`: of the drawing
-    alone. `spill`: a folder for what memory does not hold of the rows. `ledger` (a file, or
-    `postgresql://USER@HOST/DATABASE`): the cost is entered there under `dataset` before it is spent; the same
-    `run_id` again gives the same release for nothing. All others are fields of Policy, where no policy is
+    budget learns one. `public_columns`, `public`: columns whose values come together as in a public table
+    (anything that `table` may be), which is assumed to be so in the private one; they cost nothing. `rows`:
+    how many to release, the noisy count by default. `sample_seed`: of the drawing alone. `spill`: a folder
+    for what memory does not hold of the rows. `ledger` (a file, or `postgresql://USER@HOST/DATABASE`): the
+    cost is entered there under `dataset` before it is spent; the same `run_id` again gives the same release
+    for nothing. All others are fields of Policy, where no policy is
     given.
 
     Raises, before anything is spent wherever public facts are enough to know it:
@@ -223,7 +225,9 @@ def _learnt(
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
         needed |= {policy.order_by} if policy.order_by is not None else set()
-        serves = Serves(needed, scope.known, linked=bool(scope.asked.known))
+        public = scope.asked.public
+        linked = bool(scope.asked.known) and public is None
+        serves = Serves(needed, scope.known, linked=linked, public=public)
         learnt = learn(session, table, scope.own_columns, policy, serves)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt, people)

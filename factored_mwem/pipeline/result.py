@@ -111,7 +111,14 @@ class Release(Contents):
             for facts in self.manifest.attributes
             if facts.domain == "learnt"
         }
-        return Evidence(*known, self.unit.total_is_public, engine, settled, counted, people, moved)
+        whole = self.unit.total_is_public
+        return Evidence(*known, whole, engine, settled, counted, people, moved, self._public)
+
+    @property
+    def _public(self) -> tuple[int, ...]:
+        """The attributes whose joint counts are public, ascending."""
+        names = self.manifest.public.columns if self.manifest.public is not None else ()
+        return tuple(a for a, name in enumerate(self.domain.modelled.names) if name in names)
 
     def answer(
         self,

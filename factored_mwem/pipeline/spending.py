@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -133,7 +133,12 @@ class Spent:
         return max(0.0, self.spending.promise.epsilon - self.epsilon)
 
     def rests_on(
-        self, table: PrivateTable, *, learnt: bool = False, rules: bool = False
+        self,
+        table: PrivateTable,
+        *,
+        learnt: bool = False,
+        rules: bool = False,
+        public: Mapping[str, Any] | None = None,
     ) -> dict[str, Assumption]:
         """The assumptions of the promise about a table."""
         return assumptions_of(
@@ -143,6 +148,7 @@ class Spent:
             ledger=self.run.has_books,
             rules=rules,
             cluster=table.private.cluster,
+            public=public,
         )
 
     def facts(self, assumptions: dict[str, Assumption]) -> dict[str, Any]:

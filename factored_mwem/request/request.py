@@ -16,7 +16,8 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.promise import Books
-from factored_mwem.request.table import PrivateTable
+from factored_mwem.request.public_columns import PublicColumns
+from factored_mwem.request.table import PrivateTable, declared_domain
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.workload.workload import Workload
 
@@ -28,11 +29,13 @@ NUMBERS = ("rows", "sample_seed")
 
 class Options(Choices, total=False):
     """The keyword arguments of a request: its own options, and the fields of a policy. `spill`: a folder for
-    the rows (as codes) that memory does not hold.
+    the rows (as codes) that memory does not hold; `public`: the table that `public_columns` are known from.
     """
 
     domain: Domain | dict[str, Any] | str | Path | None
     columns: Sequence[str] | None
+    public_columns: Sequence[str] | None
+    public: Any
     rows: int | None
     sample_seed: int | None
     spill: str | Path | None
@@ -52,6 +55,7 @@ class Request(PrivateTable):
     sample_seed: int | None
     known: tuple[Attribute, ...] = ()
     """Attributes of columns whose values are public, or were paid for before."""
+    public: PublicColumns | None = None
 
     @classmethod
     def of(
@@ -61,7 +65,8 @@ class Request(PrivateTable):
         that are not the request's own are fields of the policy, if no policy is passed.
         """
         choices: dict[str, Any] = dict(options)
-        own = {name: choices.pop(name, None) for name in ("domain", "columns", "spill")}
+        own: dict[str, Any] = {name: choices.pop(name, None) for name in ("domain", "columns", "spill")}
+        named = choices.pop("public_columns", None), choices.pop("public", None)
         numbers = {name: choices.pop(name, None) for name in NUMBERS}
         if isinstance(workload, Integral) and not isinstance(workload, bool):
             workload = Workload.marginals(int(workload))
@@ -76,7 +81,33 @@ class Request(PrivateTable):
             if value is not None and (not whole or value < 0):
                 raise InputError(f"{name}={shown(value)}: must be a whole number, 0 or more")
             numbers[name] = None if value is None else int(value)
-        return cls.open(table, Policy.given(policy, choices), workload=workload, **own, **numbers)
+        policy = Policy.given(policy, choices)
+        declared = own["domain"] = declared_domain(own["domain"])
+        public = PublicColumns.given(*named, declared, beside=table)
+        if public is None:
+            return cls.open(table, policy, workload=workload, **own, **numbers)
+        if declared is not None:
+            own["domain"] = public.beside(declared)
+        more: dict[str, Any] = {"known": public.attributes, "public": public}
+        made = cls.open(table, policy, workload=workload, **own, **numbers, **more)
+        made._check_public(public)
+        return made
+
+    def _check_public(self, public: PublicColumns) -> None:
+        """Raises InputError for what public columns do not go with."""
+        policy = self.policy
+        if policy.people or policy.engine != "tree":
+            what = "people=True (--people)" if policy.people else f"engine={policy.engine!r}"
+            raise InputError(f"--public-columns does not go with {what}; leave out one of the two")
+        released = self.columns or list((self.declared or self.visible.schema).names)
+        for name in public.names:
+            self.private.check_column(name, ", which --public-columns names,")
+            if name == policy.privacy_id or name not in released:
+                raise InputError(f"--public-columns {name!r}: the column is not among those released")
+        if set(released) <= {*public.names, policy.privacy_id}:
+            raise InputError(
+                "--public-columns names all columns, so there is nothing to measure; leave out one"
+            )
 
     def __repr__(self) -> str:
         more = f"rows={self.rows}, sample_seed={self.sample_seed}"
@@ -108,6 +139,11 @@ class Request(PrivateTable):
         return self.private.people(by, most, policy.unit.row_weight, self.nobody, order)
 
     @property
+    def public_facts(self) -> dict[str, Any] | None:
+        """What a record says of public columns, if there are any."""
+        return None if self.public is None else self.public.facts
+
+    @property
     def budget(self) -> Budget:
         return self.policy.budget(learn_domain=self.declared is None)
 
@@ -137,4 +173,5 @@ class Request(PrivateTable):
             "rows": self.rows,
             "sample_seed": self.sample_seed,
         }
+        facts |= {} if self.public is None else {"public": self.public.facts}
         return json.loads(json.dumps(facts))

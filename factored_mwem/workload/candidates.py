@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,8 @@ class Candidates:
     A *base* is counted from the rows. Any other candidate is added up from the base that `base_of:
     int64[candidate]` names. Without `base_of`, every candidate is its own. `weights:
     float64[candidate]` in (0, 1] say how much an error counts (None: 1); `ranged` are the attributes
-    (positions) over which ranges are asked.
+    (positions) over which ranges are asked; `public` those whose joint counts are public: no marginal lies
+    among these alone.
     """
 
     domain: Domain
@@ -33,6 +34,7 @@ class Candidates:
     coarse_of: np.ndarray | None = None
     weights: np.ndarray | None = None
     ranged: tuple[int, ...] = ()
+    public: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, domain: Domain, top: int, spans: Sequence[Span], own: int | None = None) -> Candidates:
@@ -128,9 +130,12 @@ class Candidates:
     def keep(self, mask: np.ndarray) -> Candidates:
         """The candidates where `mask: bool[candidate]` holds, each its own base."""
         weights = None if self.weights is None else self.weights[mask]
-        return Candidates(
-            self.domain, self.members[mask], self.at_levels, weights=weights, ranged=self.ranged
-        )
+        return replace(self, members=self.members[mask], coarse_of=None, weights=weights)
+
+    def without(self, public: Sequence[int]) -> Candidates:
+        """Those that hold an attribute beside these, whose joint counts are `public`."""
+        beside = np.asarray(~np.isin(self.members, [-1, *public])).any(axis=1)
+        return replace(self.keep(np.asarray(beside)), public=tuple(public))
 
     def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
         """These marginals at every combination of levels of 2 to `most_cells` cells, with their bases.
@@ -165,7 +170,9 @@ class Candidates:
         members, origin = members[kept], origin[kept]
         weights = None if self.weights is None else self.weights[origin]
         bases = _bases(members, levels, chains or levels.chains)
-        return Candidates(self.domain, members.astype(np.int32), levels, bases, weights, self.ranged)
+        return replace(
+            self, members=members.astype(np.int32), at_levels=levels, coarse_of=bases, weights=weights
+        )
 
 
 def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:

@@ -292,6 +292,14 @@ def looked(relation: str, k: int, source: str) -> list[Configuration]:
     ]  # fmt: skip
 
 
+def with_public(*, learnt: bool) -> Configuration:
+    """Of columns two of which are as in a public table, other rows of the same."""
+    rows = pd.read_csv(BUNDLED / "adult.csv", skiprows=range(1, ROWS + 1), dtype=str, keep_default_na=False)
+    more = {"learnt": learnt, "words": ["public columns"], "rounds": None}
+    more |= {"public_columns": ["race", "sex"], "public": rows[["race", "sex"]]}
+    return configuration("tree", Person("add-remove", 3), "csv", columns=("age", "race", "sex"), **more)
+
+
 def matrix() -> list[Configuration]:
     """All of them; inputs and kinds of question take turns, the rest is crossed."""
     sources, kinds, every = itertools.cycle((*TEXT, *TYPED)), itertools.cycle(WORKLOADS), []
@@ -317,4 +325,5 @@ def matrix() -> list[Configuration]:
     looks, ways = (related, calculated, of_two), (("add-remove", 1), ("replace", 3))
     every += [look(*way, "csv") for look in looks for way in ways]
     every += [each for way in ways for each in looked(*way, "csv")]
+    every += [with_public(learnt=learnt) for learnt in (False, True)]
     return [*every, *peopled(), *crowded(), spelt()]

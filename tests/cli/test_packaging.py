@@ -147,3 +147,25 @@ def test_two_tables_by_flags(package: Path, fmwem: Fmwem) -> None:
     ):
         refused = fmwem("release", "homes.csv", "--marginals", 2, "-o", "other/", *wrong)
         assert refused.code == 2 and said in refused.err and refused.err.count("\n") == 1
+
+
+def test_a_released_package_is_compared_with_the_real_one(package: Path, fmwem: Fmwem) -> None:
+    """Each table, how many rows hang on a row, and the ties; with itself it is equal."""
+    assert fmwem(*JOB, "--epsilon", 5.0).code == 0
+    same, made = (
+        fmwem("evaluate", "datapackage.json", to, "--marginals", 2, "--json").facts["tables"]
+        for to in ("datapackage.json", "out/")
+    )
+    for name in ("homes", "persons"):
+        assert max(same[name]["by_order"]["1"]) == 0 < max(made[name]["by_order"]["1"]) < 0.5
+    (ties,) = made["persons"]["ties"]
+    assert ties["table"] == "homes" and ties["pairs"] == 2 and 0 < ties["mean"] < 0.5
+    assert same["homes"]["numbers"] == {"persons": 0.0} and 0 < made["homes"]["numbers"]["persons"] < 0.5
+    text = fmwem("evaluate", "datapackage.json", "out/").out
+    assert "with homes" in text and "NOT PRIVATE" in text
+    for more, why in (
+        (("out/", "--order-by", "sex"), "single table"),
+        (("nowhere",), "holds no datapackage"),
+    ):
+        refused = fmwem("evaluate", "datapackage.json", *more)
+        assert refused.code == 2 and why in refused.err and refused.err.count("\n") == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factored_mwem.owner.mass import MOST_BINS, RARE, mass_edges, popular, roundest
+from factored_mwem.tables.codes.mass import MOST_BINS, RARE, mass_edges, popular, roundest
 
 
 @given(st.lists(st.integers(0, 2000), min_size=1, max_size=300))

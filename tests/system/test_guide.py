@@ -47,7 +47,7 @@ MADE = {
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
     "questions": "adult.fmwem",
-    "condition": "adult.fmwem old.parquet half.parquet known.csv completed.csv",
+    "condition": "adult.fmwem old.parquet half.parquet known.csv completed.csv known.parquet",
     "graph": "club.csv club.manifest.json club.pairs.parquet asked.answers.csv",
     "ask": "adult.fmwem better.fmwem questions.txt",
     "sketch": "country.sketch countries.sketch queries.jsonl",

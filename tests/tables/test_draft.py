@@ -15,11 +15,12 @@ import pytest
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.rules import Lookup, in_words
-from factored_mwem.owner.draft import MAX_CATEGORIES, draft
+from factored_mwem.owner.draft import draft
 from factored_mwem.owner.questions import IDENTIFIER, NUMBERED
 from factored_mwem.tables.backends.codes import encode_table
 from factored_mwem.tables.codes.codec import fit_columns
 from factored_mwem.tables.codes.decode import decode
+from factored_mwem.tables.codes.drafted import MAX_CATEGORIES
 from factored_mwem.tables.inputs.source import open_table
 
 RNG = np.random.default_rng(7)

@@ -141,7 +141,7 @@ def evaluate(
     if columns is not None and domain is not None:
         domain.project(columns)  # it raises an error that says what is missing
     ours, theirs = (read_columns(table, names) for table in tables)
-    compared = _compare(ours, theirs, domain, persons)
+    compared = compare(ours, theirs, domain, persons)
     if not 1 <= order <= len(compared.attributes):
         raise InputError(f"--marginals {order}: the tables share {len(compared.attributes)} attributes")
     coded = CodedPair(Domain(compared.attributes), *compared.codes)
@@ -203,7 +203,7 @@ def _shared(tables: tuple[Table, Table], columns: Sequence[str] | None) -> tuple
 
 
 @dataclass(slots=True, repr=False)
-class _Compared:
+class Compared:
     """NOT PRIVATE. The results for the columns so far."""
 
     attributes: list[Attribute] = field(default_factory=list)
@@ -218,16 +218,16 @@ class _Compared:
             codes.append(column)
 
 
-def _compare(
+def compare(
     ours: dict[str, ReadColumn],
     theirs: dict[str, ReadColumn],
-    domain: Domain | None,
-    people: Persons | None,
-) -> _Compared:
+    domain: Domain | None = None,
+    people: Persons | None = None,
+) -> Compared:
     """NOT PRIVATE. The errors of every column's values; its codes of the domain, else in neutral bins.
     `people` gets the same columns, in neutral bins.
     """
-    compared = _Compared()
+    compared = Compared()
     for name in list(ours):
         pair = ours.pop(name), theirs.pop(name)
         declared = domain[name] if domain is not None and name in domain else None

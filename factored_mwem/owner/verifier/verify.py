@@ -25,7 +25,6 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.random import Generator
 
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Ambiguous, FmwemError, InputError, NothingLearnt
 from factored_mwem.ledger.run import Run
 from factored_mwem.owner.verifier.comparison import Finding
@@ -35,9 +34,9 @@ from factored_mwem.owner.verifier.tap import Tap, tapped
 from factored_mwem.owner.verifier.watch import Parted, WatchedRelease
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
-from factored_mwem.request.policy import Choices, Policy
+from factored_mwem.request.policy import Policy
 from factored_mwem.request.promise import Terms
-from factored_mwem.request.request import Request
+from factored_mwem.request.request import Options, Request
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.tables.inputs.source import Private
 from factored_mwem.workload.workload import Workload
@@ -116,12 +115,10 @@ def verify(
     workload: Workload | int,
     policy: Policy | None = None,
     *,
-    domain: Domain | dict[str, Any] | str | Path | None = None,
-    columns: Sequence[str] | None = None,
     pairs: int = 100,
     seed: int | None = None,
     report: Callable[[int], None] = lambda _: None,
-    **choices: Unpack[Choices],
+    **options: Unpack[Options],
 ) -> Verified:
     """NOT PRIVATE. Whether `pairs` neighbours of the table, one person apart, keep a release's promise.
 
@@ -136,10 +133,11 @@ def verify(
     >>> verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3).holds
     True
     """
-    request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
+    request = Request.of(table, workload, policy, **options)
     # criteria depend on noise, not on the draws: one try is checked, at its own price
     request = replace(request, promise=request.policy.model_copy(update={"accept": ()}))
-    own: dict[str, Any] = {"domain": request.declared, "columns": request.columns, "rows": request.rows}
+    kept = ("domain", "columns", "rows", "public_columns", "public")
+    own: dict[str, Any] = {name: value for name, value in options.items() if name in kept}
 
     def made(source: Any, run: Run) -> dict[str, Any]:
         again = request.sample_seed

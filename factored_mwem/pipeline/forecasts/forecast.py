@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,8 @@ class Forecast:
     warning: str | None
     certificate: CertificateForecast | None = None
     people: PeopleForecast | None = None
+    public: dict[str, Any] | None = None
+    """The facts about public columns (`PublicColumns.facts`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class LearningForecast:
     candidates: int
     warning: str | None
     people: PeopleForecast | None = None
+    public: dict[str, Any] | None = None
 
 
 def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
@@ -103,6 +107,7 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
         workload.count(len(fields) + len(scope.known)),
         slowly(scope.asked),
         PeopleForecast.of(policy),
+        scope.asked.public_facts,
     )
 
 
@@ -124,7 +129,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
     initial = [
         marginal_noise(left * course.first_share * part, unit, composition).mean_abs / a_record
         for part in _first_shares(plan)
-        if course.first_share
+        if course.first_share and part
     ]
     in_rounds = course.rounds and not course.at_once
     round_noise = marginal_noise(measure, unit, composition).mean_abs / a_record if in_rounds else 0.0
@@ -147,6 +152,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         warning=plan.late or slow(plan.request.workload, plan.domain, policy),
         certificate=forecast_certificate(plan, counted),
         people=PeopleForecast.of(policy),
+        public=plan.request.public_facts,
     )
 
 

@@ -9,13 +9,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition, epsilon_of
 from factored_mwem.accounting.membership import QUESTIONS, advantage_of_budget, guess_of
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
@@ -24,8 +22,8 @@ from factored_mwem.pipeline.forecasts.error_law import LAWS, ExpectedError, Prob
 from factored_mwem.pipeline.forecasts.forecast import forecast, forecast_learning
 from factored_mwem.pipeline.forecasts.noise_alone import NoiseAlone, scale_of
 from factored_mwem.pipeline.forecasts.people import PeopleForecast, assumed, left_after
-from factored_mwem.request.policy import Choices, Policy
-from factored_mwem.request.request import Request
+from factored_mwem.request.policy import Policy
+from factored_mwem.request.request import Options, Request
 from factored_mwem.workload.workload import Workload
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -114,9 +112,7 @@ def plan(
     error: float | str | None = None,
     assume_rows: int | None = None,
     assume_people: int | None = None,
-    domain: Domain | dict[str, Any] | str | Path | None = None,
-    columns: Sequence[str] | None = None,
-    **choices: Unpack[Choices],
+    **options: Unpack[Options],
 ) -> Planned:
     """What releases at several `epsilons` promise, and their expected errors; no row is read, nothing spent.
 
@@ -135,7 +131,7 @@ def plan(
     >>> found.likely.epsilon < found.safe.epsilon
     True
     """
-    request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
+    request = Request.of(table, workload, policy, **options)
     return planned(request, epsilons, error, assumed(request.policy, assume_rows, assume_people))
 
 
@@ -317,6 +313,11 @@ def _notes(request: Request, silent: str | None) -> tuple[str, ...]:
         notes.append(
             "no domain is declared: errors are over the neutral bins of `fmwem evaluate`; with a domain "
             "the ranges are narrower"
+        )
+    if request.public is not None:
+        notes.append(
+            "the forecast is of a release that measures the public columns, too: with them known, errors are "
+            "smaller where the private table is as the public one"
         )
     limits = [name for name in LIMITING if getattr(policy, name) is not None]
     if limits:

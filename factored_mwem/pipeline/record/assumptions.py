@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.errors import some_names
 from factored_mwem.request.promise import Terms
 from factored_mwem.tables.inputs.text_form import TextForm
 
@@ -32,9 +35,11 @@ def assumptions_of(
     ledger: bool,
     rules: bool = False,
     cluster: str | None = None,
+    public: Mapping[str, Any] | None = None,
 ) -> dict[str, Assumption]:
     """The assumptions of a promise about a table, apart from mechanism and noise, by name: for a text file of
-    a `form`, or a typed table, perhaps read by a `cluster`; with or without a ledger, or rules in its domain.
+    a `form`, or a typed table, perhaps read by a `cluster`; with or without a ledger, or rules in its domain,
+    or columns that are `public` (the facts of `PublicColumns`).
     """
     people = f"column {policy.privacy_id!r} names every person by one value of their own"
     columns = "the names of the columns, on the header line, are public"
@@ -66,6 +71,7 @@ def assumptions_of(
         "readable": _trust(_readable(form)),
         "domain": domain,
         "rules": _trust(RULES) if rules else None,
+        "public": _trust(_public(public)) if public is not None else None,
         "parameters": _trust(
             "columns, workload and all other settings were chosen without looking at this table"
         ),
@@ -81,7 +87,12 @@ def assumptions_of(
 
 
 def possible(
-    policy: Terms, *, learnt: bool, ledger: bool, rules: bool = False
+    policy: Terms,
+    *,
+    learnt: bool,
+    ledger: bool,
+    rules: bool = False,
+    public: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Assumption]]:
     """What a release may rest on, of a table of any form: typed or text, of one column, or of a cluster."""
     forms: list[TextForm | None] = [None]
@@ -89,12 +100,25 @@ def possible(
         ((b"\n", True), (b"\r\n", True), (b"\n", False)), (("a",), ("a", "b"))
     ):
         forms.append(TextForm(names, ",", end, begins=0, packed="", records=policy.records, header=header))
-    here = [assumptions_of(policy, form, learnt=learnt, ledger=ledger, rules=rules) for form in forms]
-    there = (
-        assumptions_of(policy, None, learnt=learnt, ledger=ledger, rules=rules, cluster=name)
-        for name in CLUSTERS
-    )
+    known: dict[str, Any] = {"learnt": learnt, "ledger": ledger, "rules": rules, "public": public}
+    here = [assumptions_of(policy, form, **known) for form in forms]
+    there = (assumptions_of(policy, None, **known, cluster=name) for name in CLUSTERS)
     return [*here, *there]
+
+
+def from_public(public: Mapping[str, Any]) -> str:
+    """Where the joint counts of public columns came from."""
+    names = some_names([repr(name) for name in public["columns"]])
+    return (
+        f"the public table {public['table']!r} ({public['rows']:,} rows, SHA-256 {public['sha256']}): {names}"
+    )
+
+
+def _public(public: Mapping[str, Any]) -> str:
+    return (
+        f"how often values come together was taken from {from_public(public)}; it was not made of this "
+        "table, and that it is the same in this one was neither measured nor checked"
+    )
 
 
 def _records(form: TextForm | None) -> Assumption:

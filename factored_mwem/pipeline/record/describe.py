@@ -14,6 +14,7 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
+from factored_mwem.errors import some_names
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
@@ -27,6 +28,7 @@ from factored_mwem.pipeline.record.manifest import (
     MeasuredQuestion,
     MeasuredResiduals,
     PeopleFacts,
+    PublicFacts,
     Stage,
 )
 from factored_mwem.pipeline.spending import Spent
@@ -49,7 +51,12 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
     cliques = [clique for part in model.components for clique in part.tree.cliques]
     return Manifest(
         **spent.facts(
-            spent.rests_on(request, learnt=plan.learnt, rules=not plan.learnt and bool(domain.rules))
+            spent.rests_on(
+                request,
+                learnt=plan.learnt,
+                rules=not plan.learnt and bool(domain.rules),
+                public=request.public_facts,
+            )
         ),
         stages=_stages(spent.accountant),
         policy=policy.model_dump(mode="json"),
@@ -63,6 +70,7 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         residuals=tuple(map(_residuals, fitted.residuals)),
         estimated_rows=round(drawable.of_rows.total),
         people=drawable.people,
+        public=None if request.public is None else PublicFacts(**request.public.facts),
         found_rules=tuple(_found_rules(plan)),
         sample_seed=request.sample_seed,
         warnings=(
@@ -136,6 +144,12 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     policy = plan.policy
     if plan.late:
         yield plan.late
+    if (public := plan.request.public_facts) is not None:
+        names = some_names([repr(name) for name in public["columns"]])
+        yield (
+            f"as in the public table {public['table']!r}: {names}; where this table differs, the rows are "
+            f"wrong, as only `fmwem evaluate` shows (SHA-256 {public['sha256']})"
+        )
     if policy.epsilon > 10:
         yield f"epsilon {policy.epsilon:g} promises little; values up to 10 are common"
     if policy.delta * records > 1:

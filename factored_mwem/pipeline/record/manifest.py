@@ -88,6 +88,17 @@ class MeasuredQuestion(Part):
     scale: float
 
 
+class PublicFacts(Part):
+    """Columns whose joint counts came from a public `table` of so many `rows`, in place of private ones.
+    `sha256`: of its file, or of the counts where it had none.
+    """
+
+    columns: tuple[str, ...]
+    table: str
+    sha256: str
+    rows: int
+
+
 class CertifiedError(Part):
     """An error of the released rows, measured afresh with noise of its own: the L1 distance of shares, from 0
     to 2, between a marginal of the private table and of the released rows, both in the codes of the domain.
@@ -195,6 +206,7 @@ class Manifest(Statement):
     questions: tuple[MeasuredQuestion, ...] = ()
     estimated_rows: int
     people: PeopleFacts | None = None
+    public: PublicFacts | None = None
     found_rules: tuple[FoundRule, ...] = ()
     sample_seed: int | None = None
     warnings: tuple[str, ...] = ()

@@ -192,6 +192,7 @@ def _of_release(manifest: Manifest, parameters: dict[str, Any]) -> dict[str, tup
         "policy": (split_policy(manifest.policy)[0], split_policy(parameters["policy"])[0]),
         "workload": (manifest.workload, settings["workload"]),
         "sample_seed": (manifest.sample_seed, settings["sample_seed"]),
+        "public": (manifest.model_dump(mode="json")["public"], settings.get("public")),
     }
     if manifest.output is not None and settings["rows"] is not None:
         pairs["output.rows"] = (manifest.output.rows, settings["rows"])
@@ -201,7 +202,8 @@ def _of_release(manifest: Manifest, parameters: dict[str, Any]) -> dict[str, tup
 def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, parameters: dict[str, Any]) -> bool:
     learnt = parameters["settings"]["domain"] is None
     rules = not learnt and bool(manifest.domain.get("rules"))
-    return manifest.guarantee.assumptions in possible(policy, learnt=learnt, ledger=True, rules=rules)
+    more = {"learnt": learnt, "rules": rules, "public": parameters["settings"].get("public")}
+    return manifest.guarantee.assumptions in possible(policy, ledger=True, **more)
 
 
 def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterator[str]:
