@@ -256,7 +256,7 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.verifier.packages owner.verifier.sheet pipeline.linked sessions.graph.request "
+        "owner.verifier.packages owner.verifier.sheet pipeline.linked_request sessions.graph.request "
         "sessions.statistic.sample tables.backends.local tables.backends.source"
     ),
 }

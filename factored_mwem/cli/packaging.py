@@ -14,8 +14,9 @@ from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
 from factored_mwem.cli.settings import OWN, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
-from factored_mwem.pipeline.linked import LinkedRequest, check_linked
+from factored_mwem.pipeline.linked import check_linked
 from factored_mwem.pipeline.linked_publish import PackageFiles, draw_package, publish_package
+from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.saving.package_file import load_package

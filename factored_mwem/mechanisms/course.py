@@ -42,7 +42,8 @@ def rounds_for(plan: Plan, total: Total) -> Course:
     at_once = one_shot_suits(candidates, policy, budget, total.records, limits.cells)
     if not at_once and candidates.orders.max() <= 1:
         return Course(0, Fraction(1))
-    share = one_way_share(candidates.domain, policy, budget, total.records)
+    asked = [name for a, name in enumerate(candidates.domain.names) if a not in plan.told]
+    share = one_way_share(candidates.domain.project(asked), policy, budget, total.records)
     return Course(0 if at_once else limits.rounds, share, at_once, adaptive=policy.rounds is None)
 
 

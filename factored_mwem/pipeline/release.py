@@ -223,7 +223,8 @@ def _learnt(
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
         needed |= {policy.order_by} if policy.order_by is not None else set()
-        serves = Serves(needed, scope.known, linked=bool(scope.asked.known))
+        asked = scope.asked
+        serves = Serves(needed, scope.known, linked=bool(asked.known), told=asked.told)
         learnt = learn(session, table, scope.own_columns, policy, serves)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt, people)
