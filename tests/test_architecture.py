@@ -256,8 +256,9 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.attack.attack owner.verifier.packages owner.verifier.sheet pipeline.linked "
-        "request.public_columns sessions.graph.request sessions.statistic.sample tables.backends.local tables.backends.source"
+        "owner.attack.attack owner.verifier.packages owner.verifier.sheet pipeline.linked_request "
+        "request.public_columns sessions.graph.request sessions.statistic.sample tables.backends.local "
+        "tables.backends.source"
     ),
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""

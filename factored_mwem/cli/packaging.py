@@ -48,8 +48,9 @@ def run_package(
     """Release the tables of a package and write its files. What can be refused is refused before a row is
     read.
     """
-    from factored_mwem.pipeline.linked import LinkedRequest, check_linked
+    from factored_mwem.pipeline.linked import check_linked
     from factored_mwem.pipeline.linked_publish import PackageFiles, publish_package
+    from factored_mwem.pipeline.linked_request import LinkedRequest
 
     order = marginals_alone(settings)
     place = folder_of(settings.output or f"{_title(source)}.synthetic/")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from factored_mwem.accounting.accountant import Budget
-from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.residuals import one_shot_suits
 from factored_mwem.mechanisms.result import Total
@@ -43,8 +42,12 @@ def rounds_for(plan: Plan, total: Total) -> Course:
     at_once = one_shot_suits(candidates, policy, budget, total.records, limits.cells)
     if not at_once and candidates.orders.max() <= 1:
         return Course(0, Fraction(1))
-    measured = Domain(a for i, a in enumerate(candidates.domain) if i not in candidates.public)
-    share = one_way_share(measured, policy, budget, total.records)
+    unpaid = [
+        name
+        for a, name in enumerate(candidates.domain.names)
+        if a not in plan.told and a not in candidates.public
+    ]
+    share = one_way_share(candidates.domain.project(unpaid), policy, budget, total.records)
     return Course(0 if at_once else limits.rounds, share, at_once, adaptive=policy.rounds is None)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +33,15 @@ from factored_mwem.mechanisms.functions import (
 from factored_mwem.mechanisms.maps import maps_in, maps_share
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
 from factored_mwem.mechanisms.public_joint import PublicJoint
+from factored_mwem.mechanisms.result import told_marginal
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
+from factored_mwem.model.estimation import estimate_total
 from factored_mwem.privacy.discover import discover, value_thresholds
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.public_columns import PublicColumns
+from factored_mwem.request.request import ToldColumn
 from factored_mwem.tables.backends.source import Source
 
 RARE = 0.9
@@ -79,8 +83,9 @@ class Learning:
 class Serves(NamedTuple):
     """What a learnt domain is for. `needed`: columns that are not dropped in any case. `known`: attributes of
     other columns whose values are public, and are measured and kept as they are. `alone`: nothing else is
-    asked for. `linked`: other tables were paid for, which would be lost with this one. `public`: those of the
-    known ones that are not measured, for their joint counts are public.
+    asked for. `linked`: other tables were paid for, which would be lost with this one. Of the known ones are
+    not measured: those that are `public`, for their joint counts are, and those `told`, whose marginals
+    follow from what was paid for before.
     """
 
     needed: Collection[str] = ()
@@ -88,6 +93,7 @@ class Serves(NamedTuple):
     alone: bool = False
     linked: bool = False
     public: PublicColumns | None = None
+    told: Mapping[str, ToldColumn] = MappingProxyType({})
 
 
 def learn(
@@ -103,9 +109,10 @@ def learn(
     domain alone is asked for, all. Raises NothingLearnt if noise hides nearly everything: as soon
     as what is paid for tells so, and no more is spent then.
     """
-    needed, known, alone, linked, public = serves
+    needed, known, alone, linked, public, told = serves
     budget = session.accountant.budget
-    share, enough = partial(discovery_share, policy, budget), partial(_check_rows, session, policy)
+    share = partial(discovery_share, policy, budget, told=bool(told))
+    enough = partial(_check_rows, session, policy)
     found = discover(session, table, columns, share, enough)
     if not any(column.type != "string" or column.texts for column in found):
         what = "nearly every value of every column is too rare to be told from noise"
@@ -120,14 +127,11 @@ def learn(
     session = session.encode(first, table)
     kept_back = budget.amount * maps_share(policy)
     cost = max(session.left - kept_back, Fraction(0))
-    own = first.project([a.name for a in first if public is None or a.name not in public.names])
+    free = () if public is None else public.names
     if not alone:
-        cost = session.left * one_way_share(own, policy, budget, rows, counted=True)
-    taken = [
-        session.measure(session.rows, (a,), cost=cost * part)
-        for a, part in enumerate(initial_shares(own.shape, own.names))
-    ]
-    taken = PublicJoint.of(public, first).beside(taken, rows)
+        unpaid = first.project([name for name in first.names if name not in told and name not in free])
+        cost = session.left * one_way_share(unpaid, policy, budget, rows, counted=True)
+    taken = PublicJoint.of(public, first).beside(_first_marginals(session, first, cost, told, free), rows)
     settled = _settled(looked, known, taken, relations)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not kept:
@@ -143,6 +147,26 @@ def learn(
     if public is None:
         return _with_maps(learning, policy, rows)
     return _among(_with_maps(learning, policy, rows, public.names), public.names, table.schema.names)
+
+
+def _first_marginals(
+    session: Session, first: Domain, cost: Fraction, told: Mapping[str, ToldColumn], free: Collection[str]
+) -> list[Measurement]:
+    """The one-way marginals in the order of the domain, but for the columns `free`; measured, but for those
+    that are `told`. Cost: `cost`.
+    """
+    own = [a for a, name in enumerate(first.names) if name not in told and name not in free]
+    shares = initial_shares([first.shape[a] for a in own], [first.names[a] for a in own])
+    taken = {
+        a: session.measure(session.rows, (a,), cost=cost * share)
+        for a, share in zip(own, shares, strict=True)
+    }
+    if told:
+        records, _ = estimate_total([*taken.values()])
+        for a, name in enumerate(first.names):
+            if name in told:
+                taken[a] = told_marginal(told[name], first[name], a, records)
+    return [taken[a] for a in sorted(taken)]
 
 
 def _learnt(

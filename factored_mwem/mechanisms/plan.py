@@ -31,7 +31,7 @@ from factored_mwem.privacy.counts import check_memory
 from factored_mwem.privacy.people import Agreement
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import Policy
-from factored_mwem.request.request import Request
+from factored_mwem.request.request import Request, ToldColumn
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.tables.backends.source import Source, Spill
 from factored_mwem.tables.codes.codec import fit_columns
@@ -300,6 +300,12 @@ class Plan:
     def public(self) -> PublicJoint:
         """How often the values of public columns come together."""
         return PublicJoint.of(self.request.public, self.modelled)
+
+    @property
+    def told(self) -> dict[int, ToldColumn]:
+        """By position: attributes whose marginals were paid for before."""
+        names = self.modelled.names
+        return {names.index(name): told for name, told in self.request.told.items() if name in names}
 
     @property
     def follows(self) -> dict[int, int]:

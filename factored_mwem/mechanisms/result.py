@@ -6,12 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.attribute import Attribute
 from factored_mwem.mechanisms.shares import TOTAL_SHARE
 from factored_mwem.model.estimation import estimate_total
 from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.residuals import Residuals
-from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
+from factored_mwem.request.request import ToldColumn
+from factored_mwem.tables.codes.codec import encode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +50,19 @@ def first_total(session: Session, measured: Sequence[Measurement] = ()) -> Total
     if measured:
         return Total.estimated(measured)
     return Total.estimated([session.measure(session.rows, (), cost=session.left * TOTAL_SHARE)])
+
+
+def told_marginal(told: ToldColumn, attribute: Attribute, position: int, records: float) -> Measurement:
+    """What a column's marginal over so many records is said to be, as if it had been measured: free, for it
+    follows from what was released before. Its error is that of noise, and of the cells that were drawn.
+    """
+    counts = np.bincount(encode(attribute, told.cells), told.weights, attribute.size)
+    mass = float(counts.sum())
+    drawn = mass**2 / max(float((told.weights**2).sum()), 1e-300)
+    error = math.hypot(told.stddev, 1 / math.sqrt(max(attribute.size * drawn, 1.0)))
+    shares = counts / mass if mass > 0 else np.full(attribute.size, 1 / attribute.size)
+    noisy = np.rint(shares * records).astype(np.int64)
+    return Measurement((position,), noisy, NoiseScale(max(error * records, 1.0), Composition.ZCDP))
 
 
 @dataclass(frozen=True, slots=True)

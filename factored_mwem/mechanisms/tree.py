@@ -21,7 +21,7 @@ from factored_mwem.mechanisms.isolated_columns import IsolatedColumns, isolated
 from factored_mwem.mechanisms.limits import RunLimits
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.residuals import fit_at_once
-from factored_mwem.mechanisms.result import Fitted, Total, first_total
+from factored_mwem.mechanisms.result import Fitted, Total, first_total, told_marginal
 from factored_mwem.mechanisms.rounds import Progress, Report, Round, Schedule, rounds
 from factored_mwem.mechanisms.rules import offered, rule_classes
 from factored_mwem.mechanisms.shares import initial_shares, level_shares, signal, single_shares
@@ -44,7 +44,9 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     """Fit a forest of clique trees with what is left to spend."""
     candidates, limits = plan.candidates, plan.limits
     assert limits is not None  # as of every plan for trees
-    total = first_total(session, plan.measured)
+    told = plan.told
+    own = [a for a in range(len(plan.modelled)) if a not in told and a not in candidates.public]
+    total = first_total(session, [m for m in plan.measured if m.positions[0] not in told])
     course = rounds_for(plan, total)
     if course.at_once:
         return fit_at_once(session, candidates, total, plan.domain.zeros, plan.public)
@@ -52,11 +54,15 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     amount = session.left * course.first_share
     singles: Sequence[Measurement] = plan.measured
     if not singles:
-        singles = measure_singles(session, candidates, amount, groups, len(plan.companions))
+        singles = measure_singles(session, candidates, amount, groups, own[: len(own) - len(plan.companions)])
         if not total.known:
             total = Total.estimated([*total.measured, *singles])
+        known = [
+            told_marginal(each, plan.modelled.attributes[a], a, total.records) for a, each in told.items()
+        ]
+        singles = sorted([*singles, *known], key=lambda m: m.positions)
     public = plan.public
-    singles, own = public.beside(singles, total.records), singles
+    singles, measured = public.beside(singles, total.records), singles
     if plan.companions:
         singles = [*singles, *measure_companions(session, plan, amount)]
     classes = rule_classes(candidates, plan.domain.zeros)
@@ -67,7 +73,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     estimate = Estimate(levels, total.records, tables_at(plan.domain.zeros, levels))
     estimate.start(singles)
     if public.positions:
-        estimate.hold(public.counts(own, total.records))
+        estimate.hold(public.counts(measured, total.records))
     for m in above:
         estimate.add(m)
     completed = 0
@@ -96,7 +102,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         if sweep:
             measure_sweep(session, estimate, sweep, counts)
         else:
-            _top_up(session, estimate, candidates)
+            _top_up(session, estimate, candidates, own)
     estimate.finish()
     measured = [*estimate.measured(public.positions), *estimate.beyond]
     notes = (*hierarchy_notes(candidates, groups), *isolated_notes(plan, estimate.forest))
@@ -165,18 +171,14 @@ def measure_singles(
     candidates: Candidates,
     amount: Fraction,
     groups: dict[int, Hierarchy],
-    companions: int = 0,
+    own: Sequence[int],
 ) -> list[Measurement]:
-    """Noisy one-way marginals, in order, but for so many companions, which come last, and those that are
-    public. Cost: `amount`, less what levels above them in hierarchies get.
+    """Noisy marginals of the attributes `own`, in order. Cost: `amount`, less what levels above them in
+    hierarchies get.
     """
-    own = len(candidates.domain) - companions
-    shares, whole = level_shares(candidates, groups)[:own], sum(single_shares(candidates)[:own])
-    return [
-        session.measure(session.rows, (a,), cost=amount * share / whole)
-        for a, share in enumerate(shares)
-        if share
-    ]
+    shares, singles = level_shares(candidates, groups), single_shares(candidates)
+    whole = sum(singles[a] for a in own)
+    return [session.measure(session.rows, (a,), cost=amount * shares[a] / whole) for a in own]
 
 
 def measure_companions(session: Session, plan: Plan, amount: Fraction) -> list[Measurement]:
@@ -274,10 +276,11 @@ def find_views(
     return views
 
 
-def _top_up(session: Session, estimate: Estimate, candidates: Candidates) -> None:
+def _top_up(session: Session, estimate: Estimate, candidates: Candidates, own: Sequence[int]) -> None:
     """Where noise drowned all there was to choose, or nothing fitted: the rest betters single attributes."""
     amount = session.left
     if amount * 100 > session.accountant.budget.amount:
-        for a, part in enumerate(single_shares(candidates)):
-            if part:
-                estimate.add(session.measure(session.rows, (a,), cost=amount * part))
+        shares = single_shares(candidates)
+        whole = sum(shares[a] for a in own)
+        for a in own:
+            estimate.add(session.measure(session.rows, (a,), cost=amount * shares[a] / whole))

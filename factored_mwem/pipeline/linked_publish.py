@@ -13,7 +13,8 @@ from factored_mwem.files.crashpoints import reach
 from factored_mwem.files.files import IfExists
 from factored_mwem.ledger.run import Run
 from factored_mwem.mechanisms.rounds import Report
-from factored_mwem.pipeline.linked import LinkedRequest, make_linked
+from factored_mwem.pipeline.linked import make_linked
+from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.linked_rows import LinkedRelease
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.statement import Output, PartFile, Statement

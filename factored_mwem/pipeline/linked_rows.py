@@ -4,8 +4,9 @@ rows that hang on them, each given the row it hangs on, exactly. Free, for the m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,76 @@ from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.tables.codes.codec import encode
 
 KEYS = 2**33
-"""From here on the numbers of generators of a table's keys, and of the rows that hang on others: no batch of
-rows has one.
+"""From here on the numbers of generators of the rows that hang on others, and from twice as many on of keys:
+no batch of rows has one.
 """
 MOST_ROWS = 2**17
 """Rows of a table that are drawn at a time, about."""
+
+
+class HungRows(NamedTuple):
+    """Synthetic rows without keys: `cells`, of a table beside the columns of what they hang on; the row of
+    the
+    parent that each hangs on, and that of the root, both int64[row].
+    """
+
+    cells: pa.Table
+    parent: np.ndarray
+    root: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LinkedModels:
+    """The models of some tables of a package, by name: of each with those of all that it hangs on."""
+
+    package: Package
+    releases: Mapping[str, Release]
+    schemas: Mapping[str, pa.Schema]
+    """Of the private tables, names and types."""
+
+    def rows(self, names: Collection[str], rows: int | None, seed: int) -> dict[str, HungRows]:
+        """Of each table among `names`, and no other: the root has `rows` rows."""
+        drawn = dict[str, HungRows]()
+        for number, table in enumerate(self.package.private):
+            if table.name in names and table.parent is None:
+                batches = self.releases[table.name].drawn(rows, seed)
+                cells, every = pa.Table.from_batches(batches, schema=batches.schema), np.arange(batches.rows)
+                drawn[table.name] = HungRows(cells, every, every)
+            elif table.name in names:
+                drawn[table.name] = self._hung(table, drawn, generator(seed, KEYS + number))
+        return drawn
+
+    def parents(
+        self, table: LinkedTable, drawn: Mapping[str, HungRows]
+    ) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+        """(the rows that those of a table hang on, their columns under the names that these have beside it;
+        int64[parent]: how many rows of the table hang on each, and how many on each one's root).
+        """
+        assert table.parent is not None
+        above = table.parent.of
+        counts = {count_of(child.name) for child in self.package.children(above)}
+        own, cells = {*self.schemas[above].names, *counts}, drawn[above].cells
+        parents = cells.rename_columns([beside(above, n) if n in own else n for n in cells.schema.names])
+        each = parents.column(beside(above, count_of(table.name))).to_numpy().astype(np.int64)
+        root = drawn[above].root
+        return parents, each, np.bincount(root, each).astype(np.int64)[root]
+
+    def _hung(self, table: LinkedTable, drawn: Mapping[str, HungRows], rng: np.random.Generator) -> HungRows:
+        assert table.parent is not None
+        parents, each, of_root = self.parents(table, drawn)
+        order, release = np.repeat(np.arange(len(each)), each), self.releases[table.name]
+        rows = release.drawn(len(order), int(rng.integers(2**63)))
+        assert isinstance(rows, PeopleBatches)  # as of every table but the root
+        known = _known(release, parents, of_root)
+        parts = [
+            rows.given(0, each[part], {a: codes[part] for a, codes in known.items()}, rng)
+            for part in _parts(each)
+        ]
+        own = [n for n in release.schema.names if n not in parents.schema.names and n != ROWS_OF_PERSON]
+        cells = pa.Table.from_batches(parts, schema=rows.schema).select(own)
+        for name in parents.schema.names:
+            cells = cells.append_column(name, parents.column(name).combine_chunks().take(pa.array(order)))
+        return HungRows(cells, order, drawn[table.parent.of].root[order])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,60 +121,16 @@ class LinkedRelease:
         for the same `seed`.
         """
         seed, drawn = self.seed if seed is None else seed, dict[str, pa.Table]()
-        bare: dict[str, pa.Table] = {}
+        hung = LinkedModels(self.package, self.releases, self.schemas).rows(self.releases, rows, seed)
         for number, table in enumerate(self.package.private):
-            rng = generator(seed, KEYS + number)
-            if table.parent is None:
-                release = self.releases[table.name]
-                batches = release.drawn(rows, seed)
-                bare[table.name] = pa.Table.from_batches(batches, schema=batches.schema)
-                parent = None
-            else:
-                bare[table.name], parent = self._hung(table, bare, rng)
-            drawn[table.name] = self._keyed(table, bare[table.name], parent, drawn, rng)
+            rng = generator(seed, 2 * KEYS + number)
+            drawn[table.name] = self._keyed(table, hung[table.name], drawn, rng)
         return drawn | dict(self.public)
-
-    def _hung(
-        self, table: LinkedTable, bare: Mapping[str, pa.Table], rng: np.random.Generator
-    ) -> tuple[pa.Table, np.ndarray]:
-        """(the rows of a table, beside the columns of what they hang on; int64[row]: which row that is)."""
-        assert table.parent is not None
-        above, release = table.parent.of, self.releases[table.name]
-        parents = self._beside(above, bare[above])
-        each = parents.column(beside(above, count_of(table.name))).to_numpy().astype(np.int64)
-        order = np.repeat(np.arange(len(each)), each)
-        rows = release.drawn(len(order), int(rng.integers(2**63)))
-        assert isinstance(rows, PeopleBatches)  # as of every table but the root
-        known = self._known(table, release, parents)
-        parts = [
-            rows.given(0, each[part], {a: codes[part] for a, codes in known.items()}, rng)
-            for part in _parts(each)
-        ]
-        own = [n for n in release.schema.names if n not in parents.schema.names and n != ROWS_OF_PERSON]
-        drawn = pa.Table.from_batches(parts, schema=rows.schema).select(own)
-        for name in parents.schema.names:
-            drawn = drawn.append_column(name, parents.column(name).combine_chunks().take(pa.array(order)))
-        return drawn, order
-
-    def _known(self, table: LinkedTable, release: Release, parents: pa.Table) -> dict[int, np.ndarray]:
-        """int64[parent]: codes of the attributes of a table's model that tell of what its rows hang on."""
-        assert table.parent is not None
-        names = {name: name for name in release.domain.modelled.names if name in parents.schema.names}
-        if table.parent.of == self.package.root.name:
-            names[ROWS_OF_PERSON] = beside(table.parent.of, count_of(table.name))
-        domain, known = release.domain.modelled, {}
-        for name, column in names.items():
-            cells = parents.column(column).combine_chunks()
-            if name == ROWS_OF_PERSON:  # nothing hangs on who has none
-                cells = pa.array(np.maximum(cells.to_numpy(), 1))
-            known[domain.index(name)] = encode(domain[name], cells).astype(np.int64)
-        return known
 
     def _keyed(
         self,
         table: LinkedTable,
-        rows: pa.Table,
-        parent: np.ndarray | None,
+        rows: HungRows,
         drawn: Mapping[str, pa.Table],
         rng: np.random.Generator,
     ) -> pa.Table:
@@ -117,24 +139,32 @@ class LinkedRelease:
         for field in self.schemas[table.name]:
             if field.name == table.key:
                 ids = MadeUpIds(pa.types.is_integer(field.type), int(rng.integers(2**64, dtype=np.uint64)))
-                columns[field.name] = ids.of(np.arange(len(rows)) + 1)
+                columns[field.name] = ids.of(np.arange(len(rows.cells)) + 1)
             elif table.parent is not None and field.name == table.parent.column:
                 keys = drawn[table.parent.of].column(self._key_of(table.parent.of)).combine_chunks()
-                columns[field.name] = keys.take(pa.array(parent))
-            elif field.name in rows.schema.names:
-                columns[field.name] = rows.column(field.name)
+                columns[field.name] = keys.take(pa.array(rows.parent))
+            elif field.name in rows.cells.schema.names:
+                columns[field.name] = rows.cells.column(field.name)
         return pa.table(columns)
-
-    def _beside(self, name: str, rows: pa.Table) -> pa.Table:
-        """The rows of a table, its own columns under the names that they have beside what hangs on it."""
-        counts = (count_of(child.name) for child in self.package.children(name))
-        own = {*self.schemas[name].names, *counts}
-        return rows.rename_columns([beside(name, n) if n in own else n for n in rows.schema.names])
 
     def _key_of(self, name: str) -> str:
         key = next(each.key for each in self.package.private if each.name == name)
         assert key is not None, "what others hang on has a key"
         return key
+
+
+def _known(release: Release, parents: pa.Table, of_root: np.ndarray) -> dict[int, np.ndarray]:
+    """int64[parent]: codes of the attributes of a table's model that tell of what its rows hang on."""
+    domain, people = release.domain.modelled, release.manifest.people
+    assert people is not None
+    numbers = pa.array(np.clip(of_root, 1, people.most_rows))  # nothing hangs on who has none
+    cells = {name: parents.column(name).combine_chunks() for name in parents.schema.names}
+    cells[ROWS_OF_PERSON] = numbers
+    return {
+        a: encode(domain[name], cells[name]).astype(np.int64)
+        for a, name in enumerate(domain.names)
+        if name in cells
+    }
 
 
 def _parts(each: np.ndarray) -> Iterator[slice]:

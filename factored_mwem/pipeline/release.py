@@ -225,9 +225,9 @@ def _learnt(
     try:
         needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
         needed |= {policy.order_by} if policy.order_by is not None else set()
-        public = scope.asked.public
-        linked = bool(scope.asked.known) and public is None
-        serves = Serves(needed, scope.known, linked=linked, public=public)
+        asked = scope.asked
+        linked = bool(asked.known) and asked.public is None
+        serves = Serves(needed, scope.known, linked=linked, public=asked.public, told=asked.told)
         learnt = learn(session, table, scope.own_columns, policy, serves)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt, people)

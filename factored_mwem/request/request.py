@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+
+import numpy as np
+import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.attribute import Attribute
@@ -45,6 +48,16 @@ class BookedOptions(Options, Books, total=False):
     """The keyword arguments of a release: those of a request, and where its cost is entered."""
 
 
+class ToldColumn(NamedTuple):
+    """How a column is distributed, which was paid for before: synthetic `cells`, each of which counts
+    `weights: float64[row]`, and the standard deviation of a share that noise gave it.
+    """
+
+    cells: pa.Array
+    weights: np.ndarray
+    stddev: float
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Request(PrivateTable):
     """A private table, what must come out right, and at what price."""
@@ -56,6 +69,8 @@ class Request(PrivateTable):
     known: tuple[Attribute, ...] = ()
     """Attributes of columns whose values are public, or were paid for before."""
     public: PublicColumns | None = None
+    told: Mapping[str, ToldColumn] = field(default_factory=dict)
+    """Of these, and of how many rows a person has: what need not be measured by itself."""
 
     @classmethod
     def of(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -12,8 +14,11 @@ import pytest
 from factored_mwem import InputError, LinkedTable, Package, Policy, Reference, create_ledger, release_tables
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.errors import BudgetExceeded, NothingLearnt
 from factored_mwem.files.files import IfExists
+from factored_mwem.pipeline.linked import _told
+from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.linked_rows import LinkedRelease
 from factored_mwem.pipeline.saving.package_file import load_package, save_package
 from factored_mwem.tables.outputs.targets import target_of
@@ -110,6 +115,55 @@ def test_how_many_rows_hang_on_each_is_kept(exact: LinkedRelease) -> None:
         return counted / counted.sum()
 
     assert np.abs(numbers(made) - numbers(real)).sum() / 2 < 0.03
+
+
+def test_what_rows_hang_on_is_told_by_the_tables_before(exact: LinkedRelease) -> None:
+    """How persons, and homes, are distributed over visits, each home weighing one."""
+    package = town()
+    request = LinkedRequest.of(package, 3, Policy.of(epsilon=1000.0), domains=DOMAINS)
+    told = _told(request, package.private[2], exact.releases, 64, 1)
+    assert _told(request, package.root, exact.releases, 64, 1) == {}
+    homes, persons, visits = (each.source for each in package.private)
+    whole = visits.join(persons, "person", "id").join(homes, "home", "home").to_pandas()
+    each = whole.groupby("home").ward.transform("size")
+    for name, column in (("persons.sex", whole.sex), ("homes.region", whole.region), (ROWS_OF_PERSON, each)):
+        made = pd.Series(told[name].weights).groupby(told[name].cells.to_pandas()).sum()
+        real = (1 / each).groupby(column).sum()
+        assert (made / made.sum()).sub(real / real.sum(), fill_value=0).abs().sum() / 2 < 0.04, name
+
+
+def test_what_is_told_is_not_paid_for_again() -> None:
+    own = {"homes": DOMAINS["homes"], "persons": DOMAINS["persons"]}
+    homes, persons, _ = town().private
+    made = release_tables(Package.of([homes, persons]), 2, epsilon=3.0, domains=own, rounds=3)
+    ledger = made.releases["persons"].manifest.ledger
+    first = next(at for at, each in enumerate(ledger) if each.target == ("sex",))
+    before_rounds = itertools.takewhile(lambda each: each.stage == "measure", ledger[first:])
+    assert [each.target for each in before_rounds] == [("sex",)]
+
+
+def test_a_row_far_down_knows_how_many_its_root_has() -> None:
+    """Ward c is of homes with more visits than any of their persons has."""
+    rng = np.random.default_rng(4)
+    home, person = np.repeat(np.arange(1500), 2), np.repeat(np.arange(3000), rng.integers(1, 3, 3000))
+    many = np.bincount(home[person])[home[person]] == 4
+    visits = pa.table({"person": person, "ward": np.where(many, "c", rng.choice(["a", "b"], len(person)))})
+    package = Package.of(
+        [
+            LinkedTable("homes", pa.table({"home": np.arange(1500), "region": ["north"] * 1500}), "home"),
+            LinkedTable(
+                "persons",
+                pa.table({"id": np.arange(3000), "home": home, "sex": ["F"] * 3000}),
+                "id",
+                Reference("home", "homes"),
+            ),
+            LinkedTable("visits", visits, None, Reference("person", "persons")),
+        ]
+    )
+    made = release_tables(package, 2, Policy.of(epsilon=1000.0), domains=DOMAINS).tables()
+    whole = made["visits"].join(made["persons"], "person", "id").to_pandas()
+    many = whole.groupby("home").ward.transform("size") == 4
+    assert ((whole.ward == "c") == many).mean() > 0.9
 
 
 def test_the_same_seed_gives_the_same_tables_and_a_file_the_same_release(

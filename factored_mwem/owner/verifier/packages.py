@@ -22,7 +22,8 @@ from factored_mwem.owner.verifier.verify import (
     Verified,
 )
 from factored_mwem.owner.verifier.watch import Parted, WatchedRelease
-from factored_mwem.pipeline.linked import LinkedRequest, make_linked
+from factored_mwem.pipeline.linked import make_linked
+from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.linked_rows import LinkedRelease
 from factored_mwem.pipeline.linked_views import key_of, whole
 from factored_mwem.request.package import Package
