@@ -69,8 +69,8 @@ def attack_command(
     removes it.
     """
     from factored_mwem.cli import console
+    from factored_mwem.cli.inputs import LinkFlags, package_at
     from factored_mwem.cli.jobs import check_files
-    from factored_mwem.cli.packaging import LinkFlags, package_at
     from factored_mwem.owner.attack.attack import Effort, attack
     from factored_mwem.pipeline.progress import show_count
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT

@@ -59,7 +59,8 @@ def evaluate_command(
     rows hang on a row, and the ties with all that a row hangs on.
     """
     from factored_mwem.cli.errors_text import errors_text, package_text
-    from factored_mwem.cli.packaging import LinkFlags, check_alone, package_at
+    from factored_mwem.cli.inputs import LinkFlags, package_at
+    from factored_mwem.cli.packaging import check_alone
     from factored_mwem.owner.evaluation.evaluate import evaluate
 
     package = package_at(source_of([real]), LinkFlags())

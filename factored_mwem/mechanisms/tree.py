@@ -57,10 +57,10 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         singles = measure_singles(session, candidates, amount, groups, own[: len(own) - len(plan.companions)])
         if not total.known:
             total = Total.estimated([*total.measured, *singles])
-        known = [
+        paid = [
             told_marginal(each, plan.modelled.attributes[a], a, total.records) for a, each in told.items()
         ]
-        singles = sorted([*singles, *known], key=lambda m: m.positions)
+        singles = sorted([*singles, *paid], key=lambda m: m.positions)
     public = plan.public
     singles, measured = public.beside(singles, total.records), singles
     if plan.companions:
