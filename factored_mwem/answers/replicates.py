@@ -9,7 +9,7 @@ was never measured is not in the drawn tables either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -129,11 +129,11 @@ class Replicates:
             self._bare.levels, [codes[number] for codes in self.drawn.codes], self._bare.total
         )
 
-    def truths(self, number: int, views: Sequence[View]) -> list[np.ndarray]:
-        """float64[cells] each: what a replicate's table answers, in records."""
-        table = self.table(number)
+    def truths(self, views: Sequence[View]) -> Iterator[list[np.ndarray]]:
+        """float64[cells] each: what the table of each replicate answers, in records."""
         drawn, expected = self._bare.marginals(views), self.evidence.model.marginals(views)
-        return [table.counts(*each) for each in zip(views, drawn, expected, strict=True)]
+        for table in map(self.table, range(len(self))):
+            yield [table.counts(*each) for each in zip(views, drawn, expected, strict=True)]
 
     @property
     def rows(self) -> int:

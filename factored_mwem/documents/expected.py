@@ -10,20 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.answers.replicates import Bootstrap, Replicates
+from factored_mwem.answers.replicates import Replicates
 from factored_mwem.documents.material import Material
 from factored_mwem.documents.page import fixed, percent, plain
 from factored_mwem.errors import FmwemError
 from factored_mwem.pipeline.record.manifest import CertifiedError, Manifest
 from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.saving.replicating import COUNT
 
 MOST_CERTIFIED, MOST_PAIRS, SHOWN = 200, 400, 15
 """Most certified errors that are shown; most pairs of columns that are examined, evenly spread over all; most
 sets of columns that are named.
 """
-REPLICATES, COLUMNS = 8, 25
-"""Replicates over which expected errors are averaged, for tables of up to so many columns; for wider ones
-fewer, so that a page takes seconds.
+COLUMNS = 25
+"""Up to so many columns, expected errors are averaged over as many replicates as answers make, and those are
+kept; for wider tables fewer do, so that a page takes seconds, unless more are kept.
 """
 
 
@@ -42,9 +43,9 @@ def _expected(release: Release) -> dict[str, Any] | None:
     `Bootstrap`.
     """
     names, evidence = release.domain.modelled.names, release.evidence
-    count = min(REPLICATES, max(REPLICATES * COLUMNS // len(names), 3))
+    count = min(COUNT, max(COUNT * COLUMNS // len(names), 3))
     try:
-        replicates = Replicates(evidence, Bootstrap(evidence, release.seed, count).all())
+        replicates = release.keeper.replicates(evidence, release.seed, count)
         singles: list[tuple[int, ...]] = [(a,) for a in range(len(names))]
         pairs: list[tuple[int, ...]] = list(itertools.combinations(range(len(names)), 2))
         looked = [pairs[i] for i in _evenly(len(pairs))]
@@ -59,7 +60,7 @@ def _expected(release: Release) -> dict[str, Any] | None:
             rows.append((words, f"{len(of_order):,}", *means))
     errors.sort(key=lambda each: -each[1])
     return {
-        "replicates": count,
+        "replicates": len(replicates),
         "rows": rows,
         "worst": [(" x ".join(plain(names[a], 40) for a in view), fixed(e)) for view, e in errors[:SHOWN]],
         "all_pairs": len(pairs) if len(looked) < len(pairs) else 0,
@@ -117,8 +118,8 @@ def expected_errors(
     trees leave out.
     """
     summed, count = np.zeros(len(marginals)), len(replicates)
-    for b in range(count):
-        answers, truths = replicates.forest(b).marginals(marginals), replicates.truths(b, marginals)
+    for b, truths in enumerate(replicates.truths(marginals)):
+        answers = replicates.forest(b).marginals(marginals)
         for i, (answer, truth) in enumerate(zip(answers, truths, strict=True)):
             summed[i] += np.abs(answer / answer.sum() - truth / truth.sum()).sum() / count
     return list(zip(marginals, summed.tolist(), strict=True))

@@ -35,9 +35,9 @@ def report(
 
     `release`: one in memory, or its manifest's file, or the record of a graph, a sketch, a statistic or a
     session, whose page says what was promised, spent and taken for granted. Beside a release's file the rows
-    and the model are looked for, the latter also at `model`. `path`: of the page, a URI too, by default
-    NAME.report.html (NAME.lawyer.html) beside the manifest. Public facts only: the same files give the same
-    bytes.
+    and the model are looked for, the latter also at `model`; its replicates are kept, as those of answers
+    are. `path`: of the page, a URI too, by default NAME.report.html (NAME.lawyer.html) beside the manifest.
+    Public facts only: the same files give the same bytes.
 
     Returns: the path or URI of the page. Raises InputError if there is no such manifest, or the page would
     replace a file of the release.

@@ -148,8 +148,12 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
         return np.concatenate([values, nothing])[places.to_numpy(zero_copy_only=False)]
     column = plain(column)
     codes = (_listed_codes if attribute.categorical else _binned_codes)(attribute, column)
-    codes[np.asarray(codes < 0)] = attribute.fallback_code
-    codes[missing_in(attribute, column)] = attribute.missing_code
+    for rows, code in (
+        (np.asarray(codes < 0), attribute.fallback_code),
+        (missing_in(attribute, column), attribute.missing_code),
+    ):
+        if rows.any():  # most columns have none
+            codes[rows] = code
     return codes.astype(code_dtype(attribute))
 
 
@@ -218,7 +222,8 @@ def _binned_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
     if len(attribute.specials):
         special = _equal(attribute, column, units, attribute.specials)
         codes = np.where(special >= 0, attribute.special_codes[special], codes)
-    codes = np.where(np.ma.getmaskarray(units), -1, codes)
+    if units.mask is not np.ma.nomask:
+        codes = np.where(units.mask, -1, codes)
     if attribute.sentinels and is_text(column.type):
         sentinel = _places(column, pa.array(attribute.sentinels, type=pa.string()))
         first = len(attribute.cuts) - 1 + len(attribute.specials)

@@ -107,6 +107,8 @@ def _read_ticks(column: pa.Array) -> np.ma.MaskedArray:
 
 
 def masked(column: pa.Array, dtype: type) -> np.ma.MaskedArray:
+    if not column.null_count:
+        return np.ma.MaskedArray(column.to_numpy(zero_copy_only=False).astype(dtype))
     null = column.is_null().to_numpy(zero_copy_only=False)
     return np.ma.MaskedArray(pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(dtype), mask=null)
 
