@@ -58,8 +58,9 @@ def choose_rounds(
     """The course of the dense mechanism, from public facts; `rows` is a public or noisy count, `questions`
     how many there are where single questions are asked.
 
-    Rounds grow with the cube root of the problem's scale from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and
-    10, where half or twice as many rounds were never better by more than 2 %.
+    Rounds grow with the cube root of the problem's scale from d at 10^3. On seven columns of 9,000 rows, all
+    3-way marginals, that is 4, 6, 8 and 13 rounds at epsilon 0.1, 0.3, 1 and 5. Errors there, in that order:
+    with 4 rounds .40, .25, .20, .17; with 8 .42, .24, .16, .11; with 12 .46, .26, -, .08.
     """
     domain = candidates.domain
     choices = int((candidates.cells <= policy.cells).sum())
@@ -71,7 +72,7 @@ def choose_rounds(
     elif policy.rounds == "adaptive":
         rounds = min(MAX_ROUNDS, max(16, 4 * len(domain))) if choices else 0
     else:
-        most = max(4, round(len(domain) * (signal(budget, rows / policy.unit.weight) / 1e4) ** (1 / 3)))
+        most = max(4, round(len(domain) * (signal(budget, rows / policy.unit.weight) / 1e3) ** (1 / 3)))
         rounds = min(choices, MAX_ROUNDS, most)
     adaptive = policy.rounds == "adaptive"
     if policy.initial == "none":
