@@ -102,13 +102,14 @@ def expectation(manifest: Manifest) -> list[str]:
     noise = _noise_of_columns(manifest)
     if not noise:
         return []
-    worst = max(noise, key=lambda name: noise[name])
-    mean = sum(noise.values()) / len(noise)
-    most = f", in {piece(repr(worst))} by {_percent(noise[worst])}" if len(noise) > 1 else ""
+    worst = max(noise, key=lambda name: noise[name][0])
+    mean, in_all = (sum(each) / len(noise) for each in zip(*noise.values(), strict=True))
+    most = f", in {piece(repr(worst))} by {_percent(noise[worst][0])}" if len(noise) > 1 else ""
     whole = "rows" if manifest.people is None else "people"
     return [
-        f"noise moves the share of one value of a column by about {_percent(mean)} of all {whole}{most}; "
-        "several columns together are less sure"
+        f"one column: noise moves one value's share by about {_percent(mean)} of all {whole}{most}; all "
+        f"shares by {in_all:.2g} together (L1, 0 to 2)",
+        "two or more: further off, by noise and by the model; `--certificate 0.05` measures it",
     ]
 
 
@@ -148,20 +149,21 @@ def _certified_error(error: CertifiedError) -> str:
     return f"the worst of {of} marginals: {bounds}; {_names(error)}"
 
 
-def _noise_of_columns(manifest: Manifest) -> dict[str, float]:
+def _noise_of_columns(manifest: Manifest) -> dict[str, tuple[float, float]]:
     """For each column that was measured on its own: the mean size of the noise of a value, as a share of all
-    rows.
+    rows, and the sum over its values, at most 2.
 
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """
     size = math.sqrt(2 / math.pi) if manifest.guarantee.composition == "zcdp" else 1.0
     names, rows = {a.name for a in manifest.attributes}, max(manifest.counted, 1)
     names -= {*manifest.people.companions} if manifest.people is not None else set()
-    noise: dict[str, float] = {}
+    noise: dict[str, tuple[float, float]] = {}
     for m in manifest.measurements:
         if len(m.attributes) == 1 and m.attributes[0] in names:
             share = m.scale * size / rows
-            noise[m.attributes[0]] = min(share, noise.get(m.attributes[0], share))
+            both = (share, min(share * m.cells, 2.0))
+            noise[m.attributes[0]] = min(both, noise.get(m.attributes[0], both))
     return noise
 
 

@@ -58,6 +58,19 @@ class DenseFit:
     policy: Policy
     total: Total
     measurements: list[Measurement] = field(default_factory=list)
+    _sum: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def before_round(self) -> None:
+        """For an average of A_0 .. A_{T-1}, the iterates before each round: HLM12 Fig. 1."""
+        if self.policy.iterate == "average":
+            self._sum = self.model.components[0].weights + (self._sum if len(self._sum) else 0)
+
+    def released(self) -> Forest:
+        """The last iterate, or the average."""
+        if len(self._sum):
+            whole = self.model.components[0]
+            self.model.replace(Factor(whole.positions, whole.shape, self._sum / self._sum.sum()))
+        return Forest.of(self.model)
 
     def start(self, initial: Sequence[Measurement]) -> None:
         """Begin from noisy marginals of single attributes, or histograms of whole components."""
@@ -122,12 +135,10 @@ class MarginalLearner:
         measured = {m.positions for m in dense.measurements}
         self._offer = UnmeasuredMarginals(plan.candidates, dense.policy.cells, measured)
         self._answers = ModelAnswers(plan.candidates)
-        self._sum = np.zeros(0)
 
     def eligible(self, step: Round) -> Eligible:
         dense, cells = self._dense, self._candidates.cells
-        if dense.policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1
-            self._sum = dense.model.components[0].weights + (self._sum if len(self._sum) else 0)
+        dense.before_round()
         which = self._offer.which(dense.model)
         if not len(which):
             return Eligible(which, np.zeros(0))
@@ -152,11 +163,8 @@ class MarginalLearner:
         return self._dense.progress(schedule, self._dense.measurements[-1].positions)
 
     def fitted(self, completed: int) -> Fitted:
-        model = self._dense.model
-        if len(self._sum):
-            whole = model.components[0]
-            model.replace(Factor(whole.positions, whole.shape, self._sum / self._sum.sum()))
-        return Fitted(Forest.of(model), self._dense.measurements, completed, self._dense.total)
+        dense = self._dense
+        return Fitted(dense.released(), dense.measurements, completed, dense.total)
 
 
 class QueryLearner:
@@ -172,6 +180,7 @@ class QueryLearner:
         self._answered: list[Answered] = []
 
     def eligible(self, step: Round) -> Eligible:
+        self.dense.before_round()
         fits = self.queries.fits(self.dense.model, self.dense.policy.cells)
         which = np.flatnonzero(fits & self._unasked)
         if not len(which):
@@ -218,5 +227,5 @@ class QueryLearner:
         return self.dense.progress(schedule, kind.positions(number))
 
     def fitted(self, completed: int) -> Fitted:
-        made, dense = Forest.of(self.dense.model), self.dense
+        made, dense = self.dense.released(), self.dense
         return Fitted(made, dense.measurements, completed, dense.total, questions=tuple(self._answered))

@@ -114,9 +114,6 @@ class Scope:
         domain, columns = request.declared, request.columns
         scope = cls(request, machine, request.visible, columns, domain)
         policy = scope.policy
-        if scope.workload.asked and policy.iterate == "average":
-            what = "iterate='average' is for marginals alone"
-            raise InputError(f"{what}; leave it out with labels, cubes, ranges or parities")
         if domain is not None:  # whatever it says of itself, a domain that is handed in is declared
             fields = [a.model_copy(update={"learnt": False}) for a in domain]
             domain = Domain(fields, rules=domain.rules)

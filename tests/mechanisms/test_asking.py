@@ -515,11 +515,6 @@ def test_check_forecasts_the_noise_that_a_hierarchy_gets() -> None:
 @pytest.mark.parametrize(
     ("workload", "choices", "message"),
     [
-        (
-            Workload.cube("age", "owns"),
-            {"engine": "mwem", "iterate": "average", "components": "one"},
-            "iterate='average' is for marginals alone",
-        ),
         (Workload.parities(9), {}, "the table has only 4 columns"),
         (Workload.cube("age", "owns", order=3), {}, "no marginals of 3"),
     ],
@@ -530,6 +525,28 @@ def test_what_names_alone_rule_out_is_refused_before_a_domain_is_learnt(
     with pytest.raises(factored_mwem.InputError, match=message) as refusal:
         factored_mwem.release(small_table(200), workload, Policy.of(epsilon=1.0, **choices))
     assert not refusal.value.budget_spent
+
+
+def test_figure_1_of_the_paper_runs_as_it_is_printed() -> None:
+    """Single linear queries, half of each round for selecting, one step a round from the uniform table, and
+    the average of the iterates before each round.
+    """
+    domain, bits = Domain.from_dict(dict.fromkeys("abc", 2)), np.random.default_rng(1).random((3, 500))
+    columns = zip("abc", bits, strict=True)
+    table = pa.table({name: (row < 0.3 + 0.5 * bits[0]).astype(int) for name, row in columns})
+
+    def released(rounds: int, iterate: str) -> np.ndarray:
+        printed = {"initial": "none", "replay": False, "components": "one", "select_share": 0.5}
+        policy = Policy.of(epsilon=9.0, engine="mwem", rounds=rounds, iterate=iterate, **printed)
+        asked = request_of(open_source(table), Workload.parities(2), policy, domain, sample_seed=1)
+        made = make(asked, noise=FakeNoise(policy.budget(learn_domain=False).composition))
+        assert made.manifest.rounds == rounds
+        return np.asarray(made.marginal("a", "b", "c").counts) / 500
+
+    np.testing.assert_allclose(released(1, "average"), 1 / 8)
+    lasts = [np.full((2, 2, 2), 1 / 8), released(1, "last"), released(2, "last")]
+    assert np.abs(lasts[2] - lasts[1]).max() > 0.001 and np.abs(lasts[1] - 1 / 8).max() > 0.001
+    np.testing.assert_allclose(released(3, "average"), np.mean(lasts, axis=0), rtol=1e-9)
 
 
 @pytest.mark.parametrize("make", [Workload.ranges, Workload.cube])

@@ -48,6 +48,13 @@ def planned(
 # ---- the plan
 
 
+def test_rounds_follow_the_scale_of_the_problem() -> None:
+    """Where 4 rounds at epsilon 1 left the paper's engine near independent columns, 8 come near the trees."""
+    shape = (74, 16, 7, 5, 2, 99, 2)
+    rounds = [planned(shape, 3, epsilon=epsilon, rows=9_000).rounds for epsilon in (0.1, 0.3, 1.0, 5.0)]
+    assert rounds == [4, 6, 8, 13]
+
+
 def test_the_plan_sees_no_table() -> None:
     """Candidates, policy, budget, and a public or noisy number of rows are all it is given."""
     taken = inspect.signature(choose_rounds).parameters

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,13 @@ BLOCK = 2**22
 """Pairs that are drawn together."""
 FAILS = 0.05
 """Probability that an interval, or all of them at once, may be wrong."""
+
+
+class RankOneEstimate(NamedTuple):
+    """A `value`, and the standard deviation of its noise."""
+
+    value: float
+    stderr: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +82,18 @@ class GraphRelease:
         error = stddev(self.scale) * math.sqrt(cut.pairs)
         return CutEstimate(value, error, value - own, value + own, every, cut.pairs)
 
-    def rank_one(self, first: Any, second: Any) -> float:
-        """u' D v for two vectors in [0, 1], from the noisy weights, without bias. Raises InputError."""
+    def rank_one(self, first: Any, second: Any) -> RankOneEstimate:
+        """u' D v for two vectors in [0, 1], from the noisy weights, without bias. Raises InputError.
+
+        The noise of pair {i, j} counts u_i v_j + u_j v_i times, and that of each pair is independent.
+        """
         query = RankOne.of(first, second)
         if len(query.first) != len(self.vertices):
             raise InputError(f"a rank-1 query has one number for each of {len(self.vertices):,} vertices")
-        return float(bilinear(self.noisy, query.first, query.second)) / UNITS**2
+        value = float(bilinear(self.noisy, query.first, query.second)) / UNITS**2
+        u, v = query.first / UNITS, query.second / UNITS
+        squares = u @ u * (v @ v) + (u @ v) ** 2 - 2 * (u * u) @ (v * v)  # the sum over pairs
+        return RankOneEstimate(value, stddev(self.scale) * math.sqrt(max(float(squares), 0.0)))
 
     @cached_property
     def edges(self) -> np.ndarray:

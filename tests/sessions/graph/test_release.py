@@ -67,7 +67,10 @@ def test_cuts_are_exact_without_noise_and_their_errors_are_stated() -> None:
         p = math.exp(-2)
         assert told.stderr == pytest.approx(math.sqrt(2 * p * told.pairs) / (1 - p))
     assert made.cut([0, 1], [33, "32"]) == made.cut([33, 32], [0, 1])
-    assert made.rank_one(np.ones(34), np.ones(34)) == 156.0
+    assert made.rank_one(np.ones(34), np.ones(34)).value == 156.0
+    u, v = rng.integers(0, 9, (2, 34)) / 8
+    each = np.triu(np.outer(u, v) + np.outer(v, u), 1)  # how often the noise of each pair counts
+    assert made.rank_one(u, v).stderr == pytest.approx(math.sqrt(2 * p * (each**2).sum()) / (1 - p))
     with pytest.raises(InputError):
         made.rank_one([1.0], [1.0])
     with pytest.raises(InputError, match="no synthetic graph"):
