@@ -141,6 +141,7 @@ def test_canaries_without_noise_are_told_apart() -> None:
         made = release(full.take([*inside, *range(16, 60)]), 2, domain=domain, epsilon=20.0, rounds=6)
     likely = AttackedRelease(made, pool, np.arange(16, 60)).canaries(aims)
     assert sorted(np.argsort(likely)[-len(inside) :].tolist()) == inside
+    assert likely.min() < -0.1 and 0.2 < likely.max() < 0.5  # 1/2 and -1/2, drawn to the mean of the coins
 
 
 def test_what_so_many_releases_can_show() -> None:
