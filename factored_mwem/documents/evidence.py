@@ -56,8 +56,10 @@ def evidence(
     owner: Owner | None = None,
     private: Sequence[str | Path] = (),
 ) -> list[str]:
-    """Write a new folder that speaks for a release: its record, report, a page for lawyers, the certificate;
-    with an `owner`'s answers the cards; an index; SHA256SUMS, to be signed. The rows are not copied.
+    """Write a new folder with all that speaks for a release.
+
+    That is its record, the report, a page for lawyers, the certificate; with an `owner`'s answers the cards;
+    an index; SHA256SUMS, to be signed. The rows are not copied.
 
     `private`: files with what `fmwem attack`, `fmwem verify --json` or `fmwem evaluate --json` said. NOT
     PRIVATE: they go into a folder of that name. The same files give the same bytes.

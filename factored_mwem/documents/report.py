@@ -30,8 +30,9 @@ def report(
     reader: str | None = None,
     overwrite: bool = False,
 ) -> str:
-    """Write a page about a release: what was promised, what it cost, how good it is; for a `reader` who knows
-    no statistics, of a release only, in a page of plain words.
+    """Write a page about a release: what was promised, what it cost, how good it is.
+
+    For `reader` "lawyer", and of a release only, in plain words for those who know no statistics.
 
     `release`: one in memory, or its manifest's file, or the record of a graph, a sketch, a statistic or a
     session, whose page says what was promised, spent and taken for granted. Beside a release's file the rows

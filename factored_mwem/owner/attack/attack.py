@@ -49,8 +49,15 @@ MOST_BYTES = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """`releases` with each target and as many without; `people`: as many of the table take part, drawn at
-    random (0: all); `guessed`: the column whose value is guessed, by default the last.
+    """How hard an attack tries.
+
+    `releases` with all `targets` and as many without each; `canaries` in one more; `people`: as many of the
+    table take part, drawn at random (0: all); `guessed`: the column whose value is guessed, by default the
+    last. Raises InputError for less than an attack needs.
+
+    >>> from factored_mwem import Effort
+    >>> Effort(releases=200).targets
+    4
     """
 
     releases: int = 100
@@ -81,8 +88,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """NOT PRIVATE. What an attack found beside what was promised. `canaries`: (how many, guesses, right
-    ones), and `canaries_epsilon` the lower bound from them.
+    """NOT PRIVATE. What an attack found beside what was promised.
+
+    `canaries`: (how many, guesses, right ones), and `canaries_epsilon` the lower bound from them.
+
+    >>> from factored_mwem import Attack
+    >>> found = Attack(1.0, 0.0, 0.47, 1000, 501, (), (200, 100, 100), 2.9)
+    >>> found.holds, found.least_epsilon
+    (False, 2.9)
     """
 
     epsilon: float
@@ -102,7 +115,7 @@ class Attack:
     @property
     def least_advantage(self) -> float:
         """The greatest lower bound on the advantage of a guess."""
-        return max(score.least_advantage for score in self.scores)
+        return max((score.least_advantage for score in self.scores), default=0.0)
 
     @property
     def shown_at_most(self) -> float:

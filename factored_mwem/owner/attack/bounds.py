@@ -6,6 +6,7 @@ bound, with a stated probability of being wrong.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ class Event:
     than on the first.
     """
 
-    feature: str
+    feature: Hashable
     sign: str
     value: float
     forward: bool
@@ -45,7 +46,7 @@ def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, f
     """The event with the highest lower bound, were these runs (a feature a column) all there is; both
     directions are tried, and complements are among the events.
     """
-    best, event = -1.0, Event(str(first.columns[0]), ">=", 0.0, True)
+    best, event = -1.0, Event(first.columns[0], ">=", 0.0, True)
     for name in first:
         columns = [np.sort(side[name].dropna().to_numpy()) for side in (first, second)]
         values = _thresholds(np.concatenate(columns))
@@ -63,7 +64,7 @@ def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, f
                 losses = bound_of(*sides, kind, delta, failure)
                 if len(losses) and losses.max() > best:
                     best, at = float(losses.max()), float(values[losses.argmax()])
-                    event = Event(str(name), sign, at, forward)
+                    event = Event(name, sign, at, forward)
     return event
 
 
