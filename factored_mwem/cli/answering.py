@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from factored_mwem.cli.options import Json, option, output_option, takes
+from factored_mwem.cli.options import Json, of_rows, option, output_option, takes
 from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
 from factored_mwem.cli.sparing import spare_imports
 
@@ -21,7 +21,14 @@ class SampleUnit(StrEnum):
     PEOPLE = "people"
 
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `fmwem release` wrote.")]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="Model file that `fmwem release` wrote, or the rows beside it.",
+        callback=of_rows(".fmwem"),
+    ),
+]
 
 
 def answer(

@@ -11,14 +11,17 @@ from typing import Annotated
 import typer
 
 from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import Overwrite, option, output_option, takes
+from factored_mwem.cli.options import Overwrite, of_rows, option, output_option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
 
 @takes(Group.READING)
 def report(
-    manifest: Annotated[Path, typer.Argument(help="NAME.manifest.json; of a release, its rows beside it.")],
+    manifest: Annotated[
+        Path,
+        typer.Argument(help="NAME.manifest.json, or the rows beside it.", callback=of_rows(".manifest.json")),
+    ],
     settings: ReleaseSettings,
     model: Annotated[
         Path | None,

@@ -74,7 +74,7 @@ def run(
     warn: Callable[[str], None] = lambda _: None,
 ) -> Done:
     """Release `table` and write its files. Whatever can be refused is refused before a row is read. `warn` is
-    called beforehand if it will take long.
+    called beforehand if it will take long, or if nobody said what to keep.
     """
     files, writing = _files(table, settings), _writing(settings)
     path = domain_path(table, settings.domain)
@@ -82,15 +82,16 @@ def run(
     request = request_of(
         table, settings, rows=settings.rows, sample_seed=settings.sample_seed, spill=settings.spill
     )
-    for warning in (_check(request), settings.keeps):
-        if warning:
-            warn(warning)
+    if (warning := _check(request)) is not None:
+        warn(warning)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
     with spending_of(request).booked(settings.booking) as running:
         reused = _reused(running, files, settings)
         if reused is not None:
             manifest, files = load_manifest(reused.manifest), reused
         else:
+            if settings.keeps:
+                warn(settings.keeps)
             manifest = publish(request, running, place, writing, report)
         facts = _facts(manifest, files, path) | facts_of(manifest, settings, reused=reused is not None)
         if running.resumed:

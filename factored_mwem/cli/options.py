@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -55,6 +56,18 @@ Verbose = Annotated[
 Quiet = Annotated[bool, option("No summary.", "-q", "--quiet")]
 NoProgress = Annotated[bool, option("No progress bar.", "--no-progress")]
 Overwrite = Annotated[bool, option("Replace existing files.", "--overwrite", panel=Group.OUTPUT)]
+
+
+def of_rows(suffix: str) -> Callable[[Path], Path]:
+    """What turns the name of released rows into that of the model or manifest beside them."""
+
+    def beside(path: Path) -> Path:
+        other = path.with_name(f"{path.stem}{suffix}")
+        return other if path.suffix == ".parquet" and other.is_file() else path
+
+    return beside
+
+
 QUESTIONS = (Group.KEPT, Group.DOMAIN, Group.READING)
 RELEASE = (
     *QUESTIONS,

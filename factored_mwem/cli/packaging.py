@@ -69,11 +69,11 @@ def run_package(
         sample_seed=settings.sample_seed,
     )
     check_linked(request)
-    if settings.keeps:
-        warn(settings.keeps)
     waiting = Publication(files, IfExists(settings.overwrite), settings.booking)
     with request.spending.booked(settings.booking) as run:
         earlier = waiting.reused(run)
+        if settings.keeps and earlier is None:
+            warn(settings.keeps)
         record = earlier or publish_package(request, run, waiting, report)
         facts = _facts(record, files) | facts_of(record, settings, reused=earlier is not None)
     return PackageDone(record, files, facts, earlier is not None)

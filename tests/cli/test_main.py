@@ -54,6 +54,8 @@ def test_without_a_word_pairs_are_kept_and_that_is_said(here: Path, fmwem: Fmwem
     assert done.code == 0 and "keeping how every two columns go together (--marginals 2)" in done.err
     assert json.loads((here / "t.synthetic.manifest.json").read_text())["workload"]["marginals"] == [2]
     assert "(--marginals 2)" in fmwem("check t.csv").out
+    assert fmwem("answer t.synthetic.parquet count").code == 0  # the model beside the rows
+    assert fmwem("report t.synthetic.parquet").facts["public"] is True
     asked = fmwem("check t.csv --label smoker").out
     assert "(--marginals 2)" not in asked and "combinations" in asked
     assert "keeping" not in fmwem("release t.csv --marginals 2 --rounds 2 --overwrite").err
