@@ -111,6 +111,15 @@ def run_package(
     return PackageDone(record, files, facts, earlier is not None)
 
 
+def package_request(source: TableName, settings: ReleaseSettings) -> LinkedRequest | None:
+    """The request of the package that a command names, checked by public facts; None for a single table."""
+    package = package_at(source, LinkFlags())
+    if package is None:
+        return None
+    domains = domains_beside(package)
+    return LinkedRequest.of(package, marginals_alone(settings), settings.policy, domains=domains)
+
+
 def _title(source: TableName) -> str:
     """What the package is called, after its file."""
     return PurePath(str(source)).name.split(".")[0] or "package"
