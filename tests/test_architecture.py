@@ -257,7 +257,8 @@ WHO_SAYS = {
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
         "owner.evaluation.packages owner.verifier.packages owner.verifier.sheet pipeline.linked "
-        "request.public_columns sessions.graph.request sessions.statistic.sample tables.backends.local tables.backends.source"
+        "request.public_columns sessions.graph.request sessions.statistic.sample tables.backends.local "
+        "tables.backends.source"
     ),
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
