@@ -221,7 +221,7 @@ WHO_SAYS = {
     ),
     "paid_by": "pipeline.attempts pipeline.linked pipeline.release privacy.session",
     "protecting": "pipeline.linked privacy.session",
-    "LinkedViews": "pipeline.linked pipeline.linked_views",
+    "LinkedViews": "owner.evaluation.packages pipeline.linked pipeline.linked_views",
     "people_by_rows": (
         "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
         "tables.backends.sql"
@@ -256,7 +256,8 @@ WHO_SAYS = {
     "PrivateGraph": "privacy.other.graph_values sessions.statistic.graph_statistic",
     "PrivateProjection": "privacy.other.projected sessions.sketch.build",
     "read_here": (
-        "owner.attack.attack owner.verifier.packages owner.verifier.sheet pipeline.linked_request "
+        "owner.attack.attack owner.evaluation.packages owner.verifier.packages owner.verifier.sheet "
+        "pipeline.linked_request "
         "request.public_columns sessions.graph.request sessions.statistic.sample tables.backends.local "
         "tables.backends.source"
     ),

@@ -21,6 +21,7 @@ from factored_mwem.tables.outputs.targets import folder_of
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.rounds import Report
     from factored_mwem.pipeline.linked_publish import PackageFiles
+    from factored_mwem.pipeline.linked_request import LinkedRequest
     from factored_mwem.request.package import Package
 
 TAKEN = frozenset(("policy", "marginals", "rows", "output", "no_model", "overwrite", "sample_seed", "ledger",
@@ -77,6 +78,18 @@ def run_package(
         record = earlier or publish_package(request, run, waiting, report)
         facts = _facts(record, files) | facts_of(record, settings, reused=earlier is not None)
     return PackageDone(record, files, facts, earlier is not None)
+
+
+def package_request(source: TableName, settings: ReleaseSettings) -> LinkedRequest | None:
+    """The request of the package that a command names, checked by public facts; None for a single table."""
+    from factored_mwem.cli.inputs import LinkFlags, package_at
+    from factored_mwem.pipeline.linked_request import LinkedRequest
+
+    package = package_at(source, LinkFlags())
+    if package is None:
+        return None
+    domains = domains_beside(package)
+    return LinkedRequest.of(package, marginals_alone(settings), settings.policy, domains=domains)
 
 
 def _title(source: TableName) -> str:

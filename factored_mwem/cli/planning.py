@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from factored_mwem.cli.inputs import source_of
@@ -16,6 +16,7 @@ from factored_mwem.errors import InputError, shown
 if TYPE_CHECKING:
     from factored_mwem.pipeline.attempts import CertificateForecast
     from factored_mwem.pipeline.forecasts.forecast import Forecast, LearningForecast
+    from factored_mwem.pipeline.forecasts.packages import PackageProspect, TableForecast
     from factored_mwem.pipeline.forecasts.people import PeopleForecast
     from factored_mwem.pipeline.forecasts.planning import Planned, Prospect
 
@@ -62,10 +63,17 @@ def check(
     """
     from factored_mwem.cli import jobs as job
     from factored_mwem.cli.console import lined
+    from factored_mwem.cli.packaging import package_request
     from factored_mwem.pipeline.forecasts.forecast import LearningForecast, forecast_of
     from factored_mwem.pipeline.forecasts.people import assumed
 
     number = assumed(settings.policy, assume_rows, assume_people)
+    if (package := package_request(source_of(table), settings)) is not None:
+        from factored_mwem.pipeline.forecasts.packages import forecast_package
+
+        prospect = forecast_package(package, number)
+        print(json.dumps(prospect.facts) if json_only else package_text(prospect, number))
+        return
     forecast = forecast_of(job.request_of(source_of(table), settings), number)
     if json_only:
         print(json.dumps(asdict(forecast)))
@@ -94,12 +102,69 @@ def plan(
     check` says what a release at one epsilon would do.
     """
     from factored_mwem.cli import jobs as job
+    from factored_mwem.cli.packaging import package_request
     from factored_mwem.pipeline.forecasts.people import assumed
-    from factored_mwem.pipeline.forecasts.planning import planned
+    from factored_mwem.pipeline.forecasts.planning import EPSILONS, planned
 
     number = assumed(settings.policy, assume_rows, assume_people)
+    if (package := package_request(source_of(table), settings)) is not None:
+        from factored_mwem.pipeline.forecasts.packages import plan_package
+
+        if error is not None:
+            raise InputError("--error is for a single table; a package is compared by --epsilon")
+        prospects = plan_package(package, _numbers(epsilon) or EPSILONS, number)
+        facts = [each.facts for each in prospects]
+        print(json.dumps({"prospects": facts}) if json_only else plan_text(prospects, number))
+        return
     plans = planned(job.request_of(source_of(table), settings), _numbers(epsilon), error, number)
     print(json.dumps(plans.facts) if json_only else planned_text(plans))
+
+
+def package_text(prospect: PackageProspect, roots: int) -> str:
+    """What a release of a package would do, table by table."""
+    from factored_mwem.cli.console import lined, piece
+
+    lines = []
+    for name, table in prospect.tables.items():
+        lines += lined("table", [f"{piece(name)}, with {table.share:.0%} of the budget; of its own columns:"])
+        lines += [line for word, text in _text_of(table, roots).items() for line in lined(word, [text])]
+        lines.append("")
+    lines += lined("for", [f"about {roots:,} roots (--assume-rows), each with rows of every table: they are"])
+    return "\n".join([*lines, *lined("", ["what is counted above"]), UNREAD])
+
+
+def _text_of(table: TableForecast, roots: int) -> dict[str, str]:
+    """A table's own lines, without those that are the same for all."""
+    from factored_mwem.pipeline.forecasts.forecast import LearningForecast
+
+    if isinstance(table.forecast, LearningForecast):
+        facts = learning_text(replace(table.forecast, people=None), roots)
+    else:
+        facts = forecast_text(replace(table.forecast, people=None), roots)
+    return {word: text for word, text in facts.items() if text and word not in ("for", "rounds")}
+
+
+def plan_text(prospects: Sequence[PackageProspect], roots: int) -> str:
+    """A line for each epsilon, with what noise does to each table; then what the columns mean."""
+    from factored_mwem.cli.console import aligned, lined, piece
+    from factored_mwem.pipeline.forecasts.forecast import LearningForecast
+
+    def noise(table: TableForecast) -> str:
+        if isinstance(table.forecast, LearningForecast):
+            return f"kept from {table.forecast.thresholds[0]:,.0f}"
+        return f"noise {table.forecast.initial_noise:,.1f}"
+
+    head = ["epsilon", "guess", *map(piece, prospects[0].tables)]
+    rows = [
+        (f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *map(noise, p.tables.values()))
+        for p in prospects
+    ]
+    meaning = [
+        "noise: mean error of a count of single columns; kept from: a value that about so many roots have"
+    ]
+    lines = [*aligned([head, *rows]), "", *lined("tables", meaning)]
+    lines += lined("for", [f"about {roots:,} roots (--assume-rows), each with rows of every table"])
+    return "\n".join([*lines, UNREAD])
 
 
 def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:

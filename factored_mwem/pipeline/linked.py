@@ -106,14 +106,21 @@ def release_tables(
 
 def check_linked(request: LinkedRequest) -> None:
     """Raises what names, types and numbers rule out; reads no row."""
-    machine, names = Machine.of(request.policy), [each.name for each in request.package.private]
+    machine = Machine.of(request.policy)
+    for _, own in own_requests(request):
+        _ = Scope.of(own, machine), own.budget
+
+
+def own_requests(request: LinkedRequest) -> Iterator[tuple[LinkedTable, Request]]:
+    """Each table with the request of its own columns alone, without a row."""
+    names = [each.name for each in request.package.private]
     views = LinkedViews.of(request.package, request.tables())
     for table in request.package.private:
         known = [*request.public_keys(table), *request.counts(table, dict.fromkeys(names, 1))]
         domain = request.domain_of(table, known)
         workload, policy = request.workload(table, known), request.policy_of(table)
         own = Request.of(views.shape(table), workload, policy, domain=domain)
-        _ = Scope.of(own, machine), own.budget
+        yield table, replace(own, known=tuple(known))
 
 
 def make_linked(

@@ -34,7 +34,8 @@ LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 SCRIPT = re.compile(r"`python (scripts/\w+)([^`]*)`")
 MADE = {
     "README": "adult.synthetic.parquet adult.synthetic.manifest.json half.fmwem more.parquet "
-    "draft.domain.json monday.parquet piped/part-00000.parquet adult.toml adult.synthetic.fmwem",
+    "draft.domain.json monday.parquet piped/part-00000.parquet adult.toml adult.synthetic.fmwem "
+    "clinic/visits.parquet",
     "people": "visits.synthetic.parquet thousand.csv",
     "order": "ordered.parquet",
     "tables": "datapackage.json clinic/visits.parquet clinic/manifest.json more/drugs.parquet "
