@@ -67,7 +67,7 @@ class LinkedModels:
         release = self.releases[table.name]
         for name in (count_of(child.name) for child in self.package.children(table.name)):
             attribute, at = release.domain[name], cells.schema.get_field_index(name)
-            if not attribute.categorical:
+            if attribute.edges is not None:
                 codes = encode(attribute, pa.array(range(int(attribute.edges[-1])))).astype(np.int64)
                 share = release.drawable.of_rows.marginal((release.domain.modelled.index(name),))
                 counts = RowCounts(release.unit, codes, attribute.size, sloping(codes, share))
