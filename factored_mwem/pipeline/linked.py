@@ -18,6 +18,7 @@ from typing import Any, Unpack
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.accounting.unit import size_classes
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.files.crashpoints import reach
@@ -31,7 +32,7 @@ from factored_mwem.pipeline.linked_rows import LinkedModels, LinkedRelease
 from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of
 from factored_mwem.pipeline.record.assumptions import Assumption
 from factored_mwem.pipeline.record.statement import Statement
-from factored_mwem.pipeline.release import fitted_to, spending_of
+from factored_mwem.pipeline.release import SINGLES_COST, fitted_to, spending_of
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.noise import Noise
@@ -116,7 +117,7 @@ def own_requests(request: LinkedRequest) -> Iterator[tuple[LinkedTable, Request]
     names = [each.name for each in request.package.private]
     views = LinkedViews.of(request.package, request.tables())
     for table in request.package.private:
-        known = [*request.public_keys(table), *request.counts(table, dict.fromkeys(names, 1))]
+        known = [*request.public_keys(table), *request.counts(table, dict.fromkeys(names, (1,)))]
         domain = request.domain_of(table, known)
         workload, policy = request.workload(table, known), request.policy_of(table)
         own = Request.of(views.shape(table), workload, policy, domain=domain)
@@ -146,9 +147,10 @@ def make_linked(
     except NothingLearnt:
         spent.drawn()
         raise
+    sizes = {table.name: _sizes(request, table, used, parts) for table in package.private}
     made: dict[str, Release] = {}
     for table in package.private:
-        known = [*_above(package, table, made), *request.public_keys(table), *request.counts(table, most)]
+        known = [*_above(package, table, made), *request.public_keys(table), *request.counts(table, sizes)]
         root = package.root.name
         of_root = {beside(root, name) for name in (_names(made[root]) if made else ())}
         constant = [a.name for a in known if a.name in of_root]
@@ -212,6 +214,21 @@ def _rows_used(request: LinkedRequest, views: LinkedViews, table: LinkedTable, s
     if table.parent is None:
         return RowsUsed(1, people=number_of_people(session, people, 1))
     return most_rows(session, people)
+
+
+def _sizes(
+    request: LinkedRequest, table: LinkedTable, used: Mapping[str, RowsUsed], parts: Mapping[str, Session]
+) -> Sequence[int]:
+    """The classes of how many rows of a table hang on a row: coarser where few roots have such a row, for the
+    noise on many small classes adds up. Of noisy numbers alone.
+    """
+    most = used[table.name].most
+    if table.parent is None:
+        return size_classes(most)
+    above, columns = table.parent.of, len(request.modelled(next(request.package.ancestors(table))))
+    session = parts[above]
+    noise = session.marginal_noise(session.left * SINGLES_COST / columns).stddev / (session.unit.grains or 1)
+    return size_classes(most, (used[above].people or 0.0) / noise)
 
 
 def _above(package: Package, table: LinkedTable, made: Mapping[str, Release]) -> Iterator[Attribute]:

@@ -170,10 +170,10 @@ class LinkedRequest:
             for each in table.others
         ]
 
-    def counts(self, table: LinkedTable, most: Mapping[str, int]) -> list[Attribute]:
-        """How many rows of each child hang on a row of a table."""
+    def counts(self, table: LinkedTable, sizes: Mapping[str, Sequence[int]]) -> list[Attribute]:
+        """How many rows of each child hang on a row of a table, in classes that end at these `sizes`."""
         children = self.package.children(table.name)
-        return [count_attribute(count_of(child.name), most[child.name]) for child in children]
+        return [count_attribute(count_of(child.name), sizes[child.name]) for child in children]
 
     def workload(self, table: LinkedTable, known: Sequence[Attribute]) -> Workload:
         """All marginals of the order that is asked for with a column of the table's own among them; of the

@@ -14,7 +14,7 @@ import pyarrow as pa
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.pipeline.drawable import generator
 from factored_mwem.pipeline.linked_views import beside, count_of
-from factored_mwem.pipeline.people import MadeUpIds, PeopleBatches
+from factored_mwem.pipeline.people import MadeUpIds, PeopleBatches, RowCounts, sloping
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request.package import LinkedTable, Package
@@ -52,13 +52,31 @@ class LinkedModels:
         """Of each table among `names`, and no other: the root has `rows` rows."""
         drawn = dict[str, HungRows]()
         for number, table in enumerate(self.package.private):
+            rng = generator(seed, KEYS + number)
             if table.name in names and table.parent is None:
                 batches = self.releases[table.name].drawn(rows, seed)
                 cells, every = pa.Table.from_batches(batches, schema=batches.schema), np.arange(batches.rows)
-                drawn[table.name] = HungRows(cells, every, every)
+                drawn[table.name] = HungRows(self._with_numbers(table, cells, rng), every, every)
             elif table.name in names:
-                drawn[table.name] = self._hung(table, drawn, generator(seed, KEYS + number))
+                hung = self._hung(table, drawn, rng)
+                drawn[table.name] = hung._replace(cells=self._with_numbers(table, hung.cells, rng))
         return drawn
+
+    def _with_numbers(self, table: LinkedTable, cells: pa.Table, rng: np.random.Generator) -> pa.Table:
+        """The rows with numbers of what hangs on them that slope within their classes: see `sloping`."""
+        release = self.releases[table.name]
+        for name in (count_of(child.name) for child in self.package.children(table.name)):
+            attribute, at = release.domain[name], cells.schema.get_field_index(name)
+            if attribute.edges is not None:
+                codes = encode(attribute, pa.array(range(int(attribute.edges[-1])))).astype(np.int64)
+                share = release.drawable.of_rows.marginal((release.domain.modelled.index(name),))
+                counts = RowCounts(release.unit, codes, attribute.size, sloping(codes, share))
+                own = encode(attribute, cells.column(at).combine_chunks()).astype(np.int64)
+                numbers = counts.drawn(own, rng) - 1  # the first is of none
+                cells = cells.set_column(
+                    at, cells.schema.field(at), pa.array(numbers, cells.schema.types[at])
+                )
+        return cells
 
     def parents(
         self, table: LinkedTable, drawn: Mapping[str, HungRows]

@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.accounting.unit import CLASSES, SINGLE_SIZES
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import InputError
 from factored_mwem.request.package import LinkedTable, Package
@@ -46,19 +45,12 @@ def count_of(child: str) -> str:
     return f"rows of {child}"
 
 
-def count_attribute(name: str, most: int) -> Attribute:
-    """How many rows hang on a row: each number up to SINGLE_SIZES on its own, then by classes."""
+def count_attribute(name: str, ends: Sequence[int]) -> Attribute:
+    """How many rows hang on a row: none, or a number of the classes that end there (`size_classes`)."""
     facts = {"name": name, "type": "integer", "constraints": {"required": True}}
-    if most <= SINGLE_SIZES:
-        return Attribute.model_validate(
-            {**facts, "categories": list(range(most + 1)), "categoriesOrdered": True}
-        )
-    edges = [
-        *range(SINGLE_SIZES + 2),
-        *(size + 1 for size in CLASSES if SINGLE_SIZES < size < most),
-        most + 1,
-    ]
-    return Attribute.model_validate({**facts, "edges": edges})
+    if len(ends) == ends[-1]:
+        return Attribute.model_validate({**facts, "categories": [0, *ends], "categoriesOrdered": True})
+    return Attribute.model_validate({**facts, "edges": [0, 1, *(end + 1 for end in ends)]})
 
 
 class LinkedRows(Private):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,8 +11,10 @@ import pytest
 from factored_mwem import LinkedTable, Package, Reference
 from factored_mwem.owner.verifier.packages import verify_tables
 from factored_mwem.owner.verifier.verify import Verified
-from factored_mwem.pipeline import linked_views
-from factored_mwem.pipeline.linked_views import LinkedViews
+from factored_mwem.pipeline import linked, linked_views
+from factored_mwem.pipeline.linked_request import LinkedRequest
+from factored_mwem.pipeline.linked_views import LinkedViews, whole
+from factored_mwem.request.request import ToldColumn
 
 pytestmark = pytest.mark.slow
 DOMAINS = {
@@ -36,9 +40,11 @@ def town() -> Package:
     )
 
 
-def verified(pairs: int = 20) -> Verified:
+def verified(pairs: int = 20, **more: Any) -> Verified:
     """Few rows of a root are used, so that it shows which."""
-    return verify_tables(town(), 2, domains=DOMAINS, epsilon=3.0, contributions=2, pairs=pairs, seed=1)
+    return verify_tables(
+        town(), 2, domains=DOMAINS, epsilon=3.0, contributions=2, pairs=pairs, seed=1, **more
+    )
 
 
 def test_a_package_keeps_its_promise() -> None:
@@ -57,3 +63,22 @@ def test_a_key_that_the_first_root_keeps_for_itself_is_seen(monkeypatch: pytest.
     honest = linked_views.first_of
     monkeypatch.setattr(linked_views, "first_of", lambda keys, root=None: honest(keys))
     assert verified(40).failed
+
+
+def test_what_is_told_from_private_rows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: how what rows hang on is distributed follows from the private tables, for free."""
+    honest = linked._told
+
+    def peeking(request: LinkedRequest, *rest: Any) -> dict[str, ToldColumn]:
+        homes = whole(request.sources["homes"].read_here("planted"))
+        told = honest(request, *rest)
+        if len(homes) % 2:
+            told = {
+                name: each._replace(weights=np.arange(len(each.weights)) ** 9.0)
+                for name, each in told.items()
+            }
+        return told
+
+    assert verified(rounds=4).holds
+    monkeypatch.setattr(linked, "_told", peeking)
+    assert verified(rounds=4).failed
