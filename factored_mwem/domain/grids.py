@@ -167,8 +167,8 @@ def _outermost(counts: np.ndarray, deviations: np.ndarray, least: float) -> int 
 def thinning(
     noisy: np.ndarray, stddev: np.ndarray, edges: np.ndarray, ends: tuple[int, int]
 ) -> tuple[int, int]:
-    """`ends`, the first and the last bin (beyond) in which something is seen, with those further out that hold
-    what thins out: too little to be seen, but what a mean is made of. `noisy`, `stddev: float[bin]`.
+    """`ends`, the first and the last bin (beyond) in which something is seen, with those further out that
+    hold what thins out: too little to be seen, but what a mean is made of. `noisy`, `stddev: float[bin]`.
     """
     first, last = ends
     widths = np.diff(edges.astype(np.float64))
