@@ -32,6 +32,8 @@ SINGLE = 64
 """Whole numbers within a span of at most so many have a bin each."""
 ENDS = 8
 """The same of a cell at each end of the span, at least: there a column must not seem wider than it is."""
+AT_END = 1.5
+"""Standard deviations of its noise that a bin at either end is meant to hold, in up to half of ENDS parts."""
 ODDS = 1 / 500
 """How often noise alone is believed, in all cells or bins of a column together."""
 AT_ENDS = 1 / 100
@@ -52,6 +54,8 @@ NEARLY = 4.0
 """How many times as wide as the span a bin beyond it is, of which a whole deviation is not believed."""
 LIKELY, FAR = 1.5, 8
 """Standard deviations from which a coarse cell beyond the span is a bin, and up to how many cells beyond."""
+THINS = 3.0
+"""Standard deviations from which what thins out beyond an end is believed."""
 NINES = tuple(10**digits - 1 for digits in range(2, 7))
 """Whole numbers that often stand for something else, for missing or for a limit: cells of their own."""
 
@@ -160,6 +164,46 @@ def _outermost(counts: np.ndarray, deviations: np.ndarray, least: float) -> int 
     return at - int(np.argmax(np.cumsum(outwards)))
 
 
+def thinning(
+    noisy: np.ndarray, stddev: np.ndarray, edges: np.ndarray, ends: tuple[int, int]
+) -> tuple[int, int]:
+    """`ends`, the first and the last bin (beyond) in which something is seen, with those further out that
+    hold what thins out: too little to be seen, but what a mean is made of. `noisy`, `stddev: float[bin]`.
+    """
+    first, last = ends
+    widths = np.diff(edges.astype(np.float64))
+    sides = slice(first, None, -1), slice(last - 1, None)  # each from the last bin inside outwards
+    before, after = (_thins(noisy[side], stddev[side], widths[side]) for side in sides)
+    return first - before, last + after
+
+
+def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray) -> int:
+    """How many bins after the first one hold something, if none is fuller for its width than the one before
+    it: least squares (isotonic regression) make blocks of equally full bins. As many are kept, outwards, as
+    explain what was seen by THINS standard deviations together, and by one each.
+    """
+    inner = float(widths[0])
+    times = np.maximum(np.minimum(widths[1:], inner * 2.0**64) / inner, 2.0**-64)
+    precision = times / deviations[1:] ** 2
+    blocks: list[tuple[float, float, int]] = []
+    for sums, squares in zip((counts[1:] * precision).tolist(), (times * precision).tolist(), strict=True):
+        block = sums, squares, 1
+        while blocks and block[0] * blocks[-1][1] > blocks[-1][0] * block[1]:
+            last = blocks.pop()
+            block = last[0] + block[0], last[1] + block[1], last[2] + block[2]
+        blocks.append(block)
+    kept = reached = 0
+    evidence = 0.0
+    for sums, squares, bins in blocks:
+        full = min(sums / squares, float(counts[0]))
+        gain = full * (2 * sums - full * squares)
+        if full <= 0 or gain < 1:
+            break
+        evidence, reached = evidence + gain, reached + bins
+        kept = reached if evidence >= THINS**2 else kept
+    return kept
+
+
 def rounded_to(noisy: np.ndarray, stddev: float) -> int:
     """The greatest of MULTIPLES that nearly all whole numbers are multiples of, from noisy counts of those of
     which it is the greatest; 1 where too few are there to tell.
@@ -242,7 +286,11 @@ def bins(edges: np.ndarray, noisy: np.ndarray, stddev: float, *, rows: float, st
         masses[-1] += max(count, 0.0)
         thin_before = thin
     kept.append(edges[-1])
-    return _cut_up(kept, [max(round(mass / rows), 1) for mass in masses], step)
+    parts = [max(round(mass / rows), 1) for mass in masses]
+    full = [i for i, mass in enumerate(masses) if mass > THIN * stddev]
+    for end in {*full[:1], *full[-1:]}:  # where in it a column ends is to be seen
+        parts[end] = max(parts[end], min(int(masses[end] / stddev / AT_END), ENDS // 2))
+    return _cut_up(kept, parts, step)
 
 
 def with_tails(

@@ -300,6 +300,8 @@ def _posterior(
 
 
 def around(edges: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """The edges but for those of bins without any of `units`: their neighbour takes them in."""
+    """The edges but for those of bins without any of `units`: their neighbour takes them in. Those beyond
+    all of `units` are one at each end: most likely nothing is there.
+    """
     held = np.flatnonzero(np.diff(np.searchsorted(units, edges)))
-    return np.concatenate([edges[:1], edges[:-1][held[1:]], edges[-1:]]) if len(held) else edges
+    return edges[np.unique([0, *held, held[-1] + 1, len(edges) - 1])] if len(held) else edges

@@ -156,15 +156,14 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         if found.singles is not None and not (few and np.diff(found.edges).max() <= found.step):
             edges = around(edges, found.singles.units)
         first, last = np.searchsorted(grid, edges[[0, -1]])
+        cells = np.diff(found.edges)
+        widths = cells[:3].min().item(), cells[-3:].min().item()
+        edges = with_tails(edges, grid, widths, found.coarse > LIKELY * found.coarse_stddev)
         place = np.searchsorted(grid, values)
         among = values[(place >= first - NEAR) & (place <= last + NEAR)]
         if len(among):
             beyond = among[-1] + found.tick if found.unit != "number" else np.nextafter(among[-1], np.inf)
-            ends = [min(among[0], edges[0]), max(beyond, edges[-1])]
-            edges = np.unique(np.concatenate([edges, ends])).astype(grid.dtype)
-        cells = np.diff(found.edges)
-        widths = cells[:3].min().item(), cells[-3:].min().item()
-        edges = with_tails(edges, grid, widths, found.coarse > LIKELY * found.coarse_stddev)
+            edges = np.unique(np.concatenate([edges, [among[0], beyond]])).astype(grid.dtype)
     least, most = bounds_of(found)
     beyond = most + found.tick if found.unit != "number" else most
     whole = grid.dtype == np.int64

@@ -13,7 +13,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span
+from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span, thinning
 from factored_mwem.domain.singles import Singles
 from factored_mwem.mechanisms.first_domain import FEW, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codes.codec import encode
@@ -124,7 +124,7 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
     if few is None and ends is None and len(first.values):  # popular values are all there is, however many
         few = first.values
     most = int(np.argmax(counts))  # something is there, though nothing shows it
-    low, high = ends or (most, most + 1)
+    low, high = thinning(believed, deviations, first.edges, ends) if ends else (most, most + 1)
     if few is not None:
         listed = in_json(found, few)
         if texts or found.unit == "number":  # of any number of digits: nothing says how they are written

@@ -84,7 +84,9 @@ CLOSER, CLOSEST = Fraction(1, 8), 4
 ROUNDING = Fraction(1, 4)
 """What the first look at whole numbers gives away for what they are rounded to."""
 GLANCE = Fraction(1, 8)
-"""Of what that look costs, what one costs at a column whose popular values seem to be all there is."""
+"""Of what that look costs, what one costs at a column whose popular values seem to be all there is: learning
+the 22 columns of BRFSS 2015 takes .18 of the budget, not .24.
+"""
 ZONE = Fraction(1, 4)
 """And what timestamps of a column of text say of their zone."""
 AGREED = 0.9

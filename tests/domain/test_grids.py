@@ -190,6 +190,43 @@ def test_tails_begin_as_narrow_as_the_cells_beside_them() -> None:
     assert huge[-1] == grid[-1]
 
 
+def test_a_tail_that_thins_out_is_kept_and_noise_beyond_an_end_is_not() -> None:
+    """Seen to fail: a column of ages to 84 ended at 74, and who was older was moved below."""
+    edges = np.array([0, 100, 110, 140, 230, 500, 1310])
+    ends = {"tail": 4, "noise": 1, "far alone": 1}
+    counts = {
+        "tail": [500, 40, 95, 75, -20, 10],
+        "noise": [500, 40, -30, 10, 25, -40],
+        "far alone": [500, -5, -10, 5, 20, 75],  # much by itself, little for its width
+    }
+    for name, seen in counts.items():
+        noisy, stddev = np.array(seen), np.full(6, 30.0)
+        assert grids.thinning(noisy, stddev, edges, (0, 1)) == (0, ends[name]), name
+        mirrored = grids.thinning(noisy[::-1], stddev, -edges[::-1], (5, 6))
+        assert mirrored == (6 - ends[name], 6), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(cells(), st.integers(0, 2), st.integers(0, 2))
+def test_what_thins_out_only_adds_to_what_is_seen(
+    made: tuple[np.ndarray, np.ndarray], left: int, right: int
+) -> None:
+    edges, counts = made
+    first = min(left, len(counts) - 1)
+    last = max(len(counts) - right, first + 1)
+    low, high = grids.thinning(counts, np.full(len(counts), 10.0), edges, (first, last))
+    assert 0 <= low <= first and last <= high <= len(counts)
+
+
+def test_a_full_bin_at_an_end_is_cut_so_that_the_end_shows() -> None:
+    """Seen to fail: of numbers to 12,400 a bin from 12,000 to 13,000 was drawn evenly."""
+    edges = np.arange(0, 13_001, 1000)
+    counts = np.array([1000] * 12 + [400])
+    made = grids.bins(edges, counts, 90.0, rows=1000.0).tolist()
+    assert made[-3:] == [12_000, 12_500, 13_000] and made[:3] == [0, 300, 500]
+    assert [edge for edge in made if 1000 <= edge <= 12_000] == list(range(1000, 12_001, 1000))
+
+
 def test_narrow_cells_at_nines_end_no_tail() -> None:
     """Seen to fail: beyond 97.80, counted in hundredths, came one bin from 100 to 200."""
     grid = grids.coarse_grid("integer")

@@ -426,6 +426,26 @@ def test_what_lies_beside_popular_values_alone_has_bins_among_and_near_them(kind
     assert First.of(found).span == (0, 18)
 
 
+def test_bins_reach_a_popular_value_far_out_in_steps() -> None:
+    """Seen to fail: gains to 41,310 lay in one bin from 15,400 to 99,999, and were spread over it."""
+    grid = coarse_grid("integer")
+    found = FoundColumn(
+        pa.field("gain", pa.int64()),
+        "integer",
+        20_000.0,
+        20_000.0,
+        values={99_999.0: 160},
+        coarse=np.zeros(len(grid) - 1, np.int64),
+        coarse_stddev=60.0,
+        edges=np.arange(7000, 15_001, 500),
+        noisy=np.full(16, 500),
+        cell_stddev=60.0,
+    )
+    edges = First.of(found).edges
+    beyond = edges[(edges >= 15_000) & (edges <= 100_000)]
+    assert beyond[-1] >= 99_999 and len(beyond) > 4 and (np.diff(beyond)[:2] <= 2000).all()
+
+
 def test_what_was_made_another_value_has_a_bound() -> None:
     """What is too little to be `other` counts as A: 30 rows, by noisy counts of what was dropped."""
     column = pa.field("code", pa.string())
