@@ -23,8 +23,9 @@
     private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
     attack, Attack, Effort         NOT PRIVATE: what attackers learn of single people of it
-    FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
-                                   BudgetExceeded, NothingLearnt, NotAccepted, ResourceError (Busy)
+    FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, NotPermitted,
+                                   RolledBack), BudgetExceeded, NothingLearnt, NotAccepted,
+                                   ResourceError (Busy)
 
 A synthetic table that answers all two-way marginals, from a path or any data frame:
 
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         Lost,
         NotAccepted,
         NothingLearnt,
+        NotPermitted,
         ResourceError,
         RolledBack,
     )
@@ -102,11 +104,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous", "Answer", "Attack", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain",
     "Effort", "Errors", "FmwemError", "GraphRelease", "InputError", "LedgerFile", "LinkedRelease",
-    "LinkedTable", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt", "Package",
-    "Planned", "Policy", "Progress", "Reference", "Release", "ResourceError", "RolledBack", "Sketch",
-    "Statistic", "Verified", "Workload", "ask", "attack", "combine", "create_ledger", "draft", "evaluate",
-    "evidence", "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph",
-    "release_tables", "report", "show_progress", "sketch", "statistic", "verify",
+    "LinkedTable", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted", "NotPermitted",
+    "NothingLearnt", "Package", "Planned", "Policy", "Progress", "Reference", "Release", "ResourceError",
+    "RolledBack", "Sketch", "Statistic", "Verified", "Workload", "ask", "attack", "combine",
+    "create_ledger", "draft", "evaluate", "evidence", "learn", "open_ledger", "plan", "private_report",
+    "push_down", "release", "release_graph", "release_tables", "report", "show_progress", "sketch",
+    "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer", "Attack": "owner.attack.attack", "Effort": "owner.attack.attack",

@@ -127,7 +127,12 @@ class Lost(InputError):
 
 
 class NotPermitted(InputError):
-    """A ledger that may be read and not written: nothing was entered, and so nothing drawn."""
+    """A ledger that may be read and not written: nothing was entered, and so nothing drawn.
+
+    >>> from factored_mwem import InputError, NotPermitted
+    >>> issubclass(NotPermitted, InputError)
+    True
+    """
 
 
 class RolledBack(InputError):

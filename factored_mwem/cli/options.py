@@ -62,8 +62,10 @@ def of_rows(suffix: str) -> Callable[[Path], Path]:
     """What turns the name of released rows into that of the model or manifest beside them."""
 
     def beside(path: Path) -> Path:
+        if path.suffix != ".parquet":
+            return path
         other = path.with_name(f"{path.stem}{suffix}")
-        return other if path.suffix == ".parquet" and other.is_file() else path
+        return other if other.is_file() else path
 
     return beside
 

@@ -22,7 +22,6 @@ from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.codes import derive
 from factored_mwem.workload.workload import Workload
 
 ROWS = 20_000
@@ -268,6 +267,6 @@ def test_a_planted_search_that_takes_all_it_asks_about_is_seen(monkeypatch: pyte
 
 
 def test_a_planted_rule_that_rows_do_not_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derive, "tie", lambda *_: None)
+    monkeypatch.setattr("factored_mwem.tables.codes.tie.tie", lambda *_: None)
     rows = released(table(), FakeNoise()).to_pandas()
     assert not kept(rows)["'hour' is hour of 'time'"]

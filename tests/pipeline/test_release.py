@@ -146,7 +146,7 @@ def test_a_person_with_many_rows_is_cut_to_k(domain: Domain) -> None:
         ({"privacy_id": "who", "table": pa.table({"who": ["a"], "age": [20]})}, "region"),
         ({"max_cells": 2}, "max"),
         ({"colour": 3}, "colour"),
-        ({"workload": 8, "domain": None}, "only 7 attributes"),  # before a domain is learnt
+        ({"workload": 8, "domain": None}, "only 7 columns"),  # before a domain is learnt
         # what only an untyped caller passes
         ({"workload": True}, "marginals"),
         ({"workload": "1"}, "orkload"),

@@ -83,6 +83,6 @@ def test_a_copy_is_the_same_cell_for_cell() -> None:
 
 
 def test_a_planted_drawing_that_forgets_the_tie_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derive, "tie", lambda *_: None)
+    monkeypatch.setattr("factored_mwem.tables.codes.tie.tie", lambda *_: None)
     with pytest.raises(AssertionError):
         test_times_and_their_parts_agree_in_every_row("hour", pa.timestamp("us"))
