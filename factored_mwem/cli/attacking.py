@@ -70,7 +70,7 @@ def attack_command(
     """
     from factored_mwem.cli import console
     from factored_mwem.cli.inputs import LinkFlags, package_at
-    from factored_mwem.cli.jobs import check_files
+    from factored_mwem.cli.jobs import check_files, public_of
     from factored_mwem.owner.attack.attack import Effort, attack
     from factored_mwem.pipeline.progress import show_count
     from factored_mwem.tables.inputs.uris import STANDARD_INPUT
@@ -96,6 +96,7 @@ def attack_command(
             report=step or (lambda _, __: None),
             domain=domain_path(source, settings.domain),
             columns=settings.columns,
+            **public_of(settings),
         )
     print(json.dumps(found.facts) if json_only else attack_text(found), flush=True)
     if not found.holds:

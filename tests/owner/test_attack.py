@@ -32,6 +32,7 @@ from factored_mwem.tables.inputs.source import open_table
 
 DOMAIN = {"a": 4, "b": 5, "c": 3}
 SMALL = Effort(releases=32, targets=1, canaries=40)
+PUBLIC = pa.table({"a": [0, 1, 2, 3] * 9, "c": [0, 1, 2] * 12})
 CASES: dict[str, dict[str, Any]] = {
     "in rounds": {"rounds": 2},
     "at once": {},
@@ -40,6 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
     "the paper's": {"engine": "mwem"},
     "by id": {"privacy_id": "id", "contributions": 3},
     "people": {"privacy_id": "id", "people": True, "contributions": 3},
+    "public columns": {"public_columns": ["a", "c"], "public": PUBLIC},
 }
 """Kinds of noisy answers, of neighbours and of people."""
 

@@ -434,7 +434,7 @@ def _score(target: int, kind: str, out: Any, into: Any, delta: float, failure: f
 def _request_of(r: Request, source: Any) -> Request:
     """The same request of another table."""
     options: Any = {"domain": r.declared, "columns": r.columns, "rows": r.rows, "sample_seed": r.sample_seed}
-    return Request.of(source, r.workload, r.policy, **options)
+    return replace(Request.of(source, r.workload, r.policy, **options), known=r.known, public=r.public)
 
 
 def _persons(sheet: Sheet, policy: Policy) -> list[tuple[int, ...]]:
