@@ -47,8 +47,12 @@ from factored_mwem.tables.backends.source import Source
 RARE = 0.9
 """Hardly anything of a column of text was found when more of its values than this become `other`."""
 HOPELESS, HOPELESS_LINKED = 0.25, 0.6
-"""A release ends after learning where this share of the rows is wrong in the mean column, as predicted; of
+"""A release ends where the texts that are lost alone make this share of the rows wrong in the mean column; of
 one table among others later, for all would be lost.
+"""
+IN_VAIN = 0.5
+"""The same when all columns have been measured: most of the budget is spent then, and rows that say how far
+off they are are worth more than none.
 """
 FEWEST = {"string": 12, "boolean": 3}
 OF_NUMBERS = 8
@@ -66,7 +70,8 @@ class Learning:
     what becomes of its values. `dropped`: columns left out, for hardly any value of theirs was found.
     `enough`: about how many rows, or people, a value needs to be found for sure, by column. `lists`: the
     public lists whose values were looked for. `rounded`: of columns of whole numbers, the noisy count of rows
-    (or people) whose decimals were lost, too few to be seen, and its standard deviation.
+    (or people) whose decimals were lost, too few to be seen, and its standard deviation. `hidden`: in words,
+    how much noise hides of the mean column, where it is much.
     """
 
     domain: Domain
@@ -78,6 +83,7 @@ class Learning:
     rounded: dict[str, tuple[float, float]]
     dropped: tuple[str, ...] = ()
     relations: tuple[Relation, ...] = ()
+    hidden: str = ""
 
 
 class Serves(NamedTuple):
@@ -142,8 +148,9 @@ def learn(
         for i, a in enumerate(kept)
     ]
     learnt = sum(a < len(looked) for a in kept)
-    _check_worth(session, rows, list(zip(pruned[:learnt], measured[:learnt], strict=True)), relations, most)
-    learning = _learnt(session, found, (firsts, known), pruned, measured, relations)
+    own = list(zip(pruned[:learnt], measured[:learnt], strict=True))
+    hidden = _check_worth(session, rows, own, relations, max(most, IN_VAIN))
+    learning = replace(_learnt(session, found, (firsts, known), pruned, measured, relations), hidden=hidden)
     if public is None:
         return _with_maps(learning, policy, rows)
     return _among(_with_maps(learning, policy, rows, public.names), public.names, table.schema.names)
@@ -324,30 +331,32 @@ def _check_worth(
     settled: Sequence[tuple[Pruned, Measurement]],
     relations: Sequence[Relation],
     most: float,
-) -> None:
-    """Raises NothingLearnt if noise hides most of the mean column: what comes after cannot mend that. What
-    follows from other columns is as good as the worst of them.
+) -> str:
+    """How much noise hides of the mean column, in words, if much. What follows from other columns is as good
+    as the worst of them. Raises NothingLearnt beyond `most`: what comes after cannot mend that.
     """
     lost = {made.attribute.name: predicted_loss(made, m, rows) for made, m in settled}
     for target, *sources in (relation.rule.columns for relation in relations):
         lost.setdefault(target, max((lost.get(name, 1.0) for name in sources), default=1.0))
     unique = [made.attribute.name for made, _ in settled if is_unique(made.attribute, made.fate)]
-    _check_lost(session, rows, lost, unique, most)
+    return _check_lost(session, rows, lost, unique, most)
 
 
 def _check_lost(
     session: Session, rows: float, lost: Mapping[str, float], unique: Sequence[str], most: float
-) -> None:
-    """`lost`: the share of the rows that is wrong, by column; `unique`: where each value is rare; `most`: of
-    the mean column.
+) -> str:
+    """In words, if it is much. `lost`: the share of the rows that is wrong, by column; `unique`: where each
+    value is rare; `most`: of the mean column.
     """
     mean = sum(lost.values()) / max(len(lost), 1)
-    if mean <= most:
-        return
-    worst = sorted((name for name in lost if lost[name] > most), key=lost.__getitem__, reverse=True)
+    if mean <= HOPELESS:
+        return ""
+    worst = sorted((name for name in lost if lost[name] > HOPELESS), key=lost.__getitem__, reverse=True)
     what = f"noise hides {mean:.0%} of the average column, most of {some_names(worst)}"
     if unique and len(unique) < len(lost):
         what += f" (too few rows share any value of {some_names(unique)}: --drop-unique leaves that out)"
+    if mean <= most:
+        return f"{what}; a declared domain (`fmwem domain draft` prints one) would tell more of it"
     raise _nothing(session, what, rows, alone=len(lost) == 1)
 
 

@@ -77,7 +77,7 @@ def learnt(table: pa.Table, noise: Any, epsilon: float) -> tuple[Learning, Table
     policy, source = Policy.of(epsilon=epsilon), Local(open_table(table))
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
     small = (
-        mock.patch.object(learning, "HOPELESS", 2.0),
+        mock.patch.multiple(learning, HOPELESS=2.0, IN_VAIN=2.0),
         mock.patch.object(learning, "fewest_rows", lambda *_: -1e9),
     )
     with small[0], small[1]:  # no table is too small here
@@ -405,6 +405,23 @@ def test_texts_that_are_lost_end_it_before_anything_else_is_measured() -> None:
     dropping = Policy.of(epsilon=1.0, delta=1e-9, drop_unique=True)
     session = Session(Accountant(dropping.budget(learn_domain=True)), policy.unit, FakeNoise())
     assert learn(session, open_source(table), None, dropping).domain.names == ("n",)
+
+
+@pytest.mark.parametrize(("loss", "told"), [(0.2, ""), (0.3, "30% of the average column"), (0.6, None)])
+def test_what_most_was_spent_on_is_released_and_says_how_much_is_hidden(
+    loss: float, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all columns are measured, only what is half wrong ends the release."""
+    monkeypatch.setattr(learning, "predicted_loss", lambda *_: loss)
+    table = pa.table({"a": [1, 2, 3] * 2000, "b": ["x", "y"] * 3000})
+    policy, source = Policy.of(epsilon=1.0), Local(open_table(table))
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    if told is None:
+        with pytest.raises(NothingLearnt, match="60% of the average column, most of a, b"):
+            learn(session, source, None, policy)
+        return
+    hidden = learn(session, source, None, policy).hidden
+    assert bool(hidden) == bool(told) and told in hidden
 
 
 def test_bins_reach_the_ends_of_the_type() -> None:

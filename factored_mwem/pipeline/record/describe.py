@@ -175,6 +175,8 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
             yield f"{attribute.name!r}: {attribute.description}"
     yield from _losses(plan)
     if plan.learning is not None:
+        if plan.learning.hidden:
+            yield plan.learning.hidden
         yield from rounded_in_words(plan.learning)
 
 
