@@ -126,8 +126,12 @@ def admit(dataset: Dataset, costs: Sequence[Cost], cost: Cost) -> CapLimits | No
     if dataset.cap.admits([*costs, cost], limits):
         return limits
     cap, left = dataset.cap, dataset.cap.left(costs, dataset.limits, pure=cost.pure)
+    # at all of the cap's delta: if that is too much, no smaller delta helps
+    asked = 0.0 if cost.pure or cap.rho is not None or not cap.delta else epsilon_of(cost.amount, cap.delta)
     if cap.rho is None and cap.delta == 0 and not cost.pure:
         why = "its cap has delta 0, which admits pure releases only; use --delta 0"
+    elif 0 < left < asked:
+        why = f"--epsilon {left:g} at --delta {float(cap.delta):g} is the most that would fit"
     elif left > 0 and CapUse.of([*costs, cost], limits).delta > (limits or cap).delta:
         why = "its delta is more than is left of the cap's; use a smaller --delta"
         if limits is not None:

@@ -148,6 +148,13 @@ def test_overspending_says_what_is_left(books: Path, fmwem: Fmwem) -> None:
     assert "cap epsilon 1 at delta 1e-09" in fmwem("ledger show books").out
 
 
+def test_too_large_an_epsilon_is_said_where_a_domain_is_learnt_too(books: Path, fmwem: Fmwem) -> None:
+    """Not that of delta too little is kept for categories, which no smaller delta would mend."""
+    (books.parent / "t.domain.json").unlink()
+    refused = fmwem(*JOB, "--epsilon", 2)
+    assert refused.code == 3 and "--epsilon 1 at --delta 1e-09 is the most that would fit" in refused.err
+
+
 def test_the_books_and_the_manifest_agree(books: Path, fmwem: Fmwem) -> None:
     assert fmwem(*JOB).code == 0
     manifest = Manifest.model_validate_json((books.parent / "t.synthetic.manifest.json").read_bytes())
