@@ -23,7 +23,7 @@ def test_the_version_is_one() -> None:
 
 
 def test_addresses_that_are_placeholders_stand_in_one_file() -> None:
-    """And where a tag is refused while they stand there."""
+    """And where a tag is refused while they stand there; a published version has none."""
     read = [
         *ROOT.glob("*.md"),
         *ROOT.glob("*.toml"),
@@ -32,8 +32,9 @@ def test_addresses_that_are_placeholders_stand_in_one_file() -> None:
     ]
     texts = (p for p in read if p.suffix in (".md", ".toml", ".yml", ".cff", ".py", ".html"))
     found = {p.name for p in texts if "factored-mwem.invalid" in p.read_text(encoding="utf-8")}
-    assert found == {"pyproject.toml", "publish.yml"}
-    assert all("factored-mwem.invalid" in address for address in PROJECT["urls"].values())
+    assert "publish.yml" in found <= {"pyproject.toml", "publish.yml"}
+    placeholders = ["factored-mwem.invalid" in address for address in PROJECT["urls"].values()]
+    assert all(placeholders) or not any(placeholders)
 
 
 def test_every_python_that_is_named_is_tried() -> None:

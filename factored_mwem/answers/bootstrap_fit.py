@@ -121,10 +121,10 @@ class DenseComponentFit:
         self._transform = Transform(shape, self._measured.order, gaussian=composition is Composition.ZCDP)
         zeros = evidence.domain.zeros
         self._allowed = allowed_cells(zeros, shape) if zeros else None
-        self._charge = ENTROPY / min(error_of(shape, self._measured, model.total), 0.5)
         self._view = tuple(range(len(shape)))
         shares = model.marginal(evidence.public).reshape([shape[a] for a in evidence.public]) / model.total
         self._known = PublicJoint(evidence.public, shares) if evidence.public else NOTHING
+        self._charge = ENTROPY / min(error_of(shape, self._measured, model.total, self._known), 0.5)
         self.parameters = math.prod(shape)
 
     def remeasured(self, table: BootstrapTable, rng: Generator) -> tuple[float, list[np.ndarray]]:

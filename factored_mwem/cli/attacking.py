@@ -115,7 +115,7 @@ def attack_text(found: Attack) -> str:
         f"promised: {promised}; advantage of a guess at most {found.advantage:.3f}",
         f"shown:    epsilon {found.least_epsilon:.3f} or more; advantage {found.least_advantage:.3f} or more "
         "(all bounds together hold with 95 %)",
-        f"so many releases show epsilon {found.shown_at_most:.3f} at most, even if every guess is right",
+        f"so many can show epsilon {found.shown_at_most:.3f} at most, canaries too, if every guess is right",
     ]
     rows = [("target", "score", "advantage", "at least", "epsilon at least")]
     for kind in dict.fromkeys(score.kind for score in found.scores):

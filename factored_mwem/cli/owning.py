@@ -66,12 +66,14 @@ def evaluate_command(
     package = package_at(source_of([real]), LinkFlags())
     if package is not None:
         from factored_mwem.owner.evaluation.packages import evaluate_package, facts_of
+        from factored_mwem.tables.inputs.text_form import Reading
 
         check_alone(settings)
         if privacy_id or order_by:
             flag = "--privacy-id" if privacy_id else "--order-by"
             raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
-        found = evaluate_package(package, synthetic, marginals)
+        as_written = Reading(settings.policy.records, settings.policy.dialect)
+        found = evaluate_package(package, synthetic, marginals, as_written)
         print(json.dumps(facts_of(found)) if json_only else package_text(found))
         return
     workload = settings.workload_of(marginals)

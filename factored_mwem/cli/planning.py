@@ -129,8 +129,8 @@ def package_text(prospect: PackageProspect, roots: int) -> str:
         lines += lined("table", [f"{piece(name)}, with {table.share:.0%} of the budget; of its own columns:"])
         lines += [line for word, text in _text_of(table, roots).items() for line in lined(word, [text])]
         lines.append("")
-    lines += lined("for", [f"about {roots:,} roots (--assume-rows), each with rows of every table: they are"])
-    return "\n".join([*lines, *lined("", ["what is counted above"]), UNREAD])
+    lines += lined("for", [f"about {roots:,} roots (--assume-rows), each with rows in every table"])
+    return "\n".join([*lines, UNREAD])
 
 
 def _text_of(table: TableForecast, roots: int) -> dict[str, str]:
@@ -152,6 +152,8 @@ def plan_text(prospects: Sequence[PackageProspect], roots: int) -> str:
     def noise(table: TableForecast) -> str:
         if isinstance(table.forecast, LearningForecast):
             return f"kept from {table.forecast.thresholds[0]:,.0f}"
+        if table.forecast.at_once:
+            return f"error {table.forecast.predicted_error or 0:.3f}"
         return f"noise {table.forecast.initial_noise:,.1f}"
 
     head = ["epsilon", "guess", *map(piece, prospects[0].tables)]
@@ -160,7 +162,9 @@ def plan_text(prospects: Sequence[PackageProspect], roots: int) -> str:
         for p in prospects
     ]
     meaning = [
-        "noise: mean error of a count of single columns; kept from: a value that about so many roots have"
+        "guess: how often a guess whether a root is in it is right, at most (a coin: half the time)",
+        "noise: mean error of a count of single columns; error: mean distance of marginals, by noise alone",
+        "kept from: the fewest roots that must share a value for it to be kept",
     ]
     lines = [*aligned([head, *rows]), "", *lined("tables", meaning)]
     lines += lined("for", [f"about {roots:,} roots (--assume-rows), each with rows of every table"])

@@ -206,8 +206,8 @@ class ReleaseSettings(BaseModel):
         if self.marginals is not None or self.workload or self.queries != Workload():
             return ""
         return (
-            f"keeping how every two columns go together (--marginals {PAIRS}), for nothing else was asked; "
-            "--marginals 3 keeps every three, with more noise; --label COLUMN what predicts a column"
+            f"keeping how every two columns go together (--marginals {PAIRS}), since nothing was asked for; "
+            "--marginals 3 keeps every three, with more noise"
         )
 
 

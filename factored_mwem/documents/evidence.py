@@ -33,7 +33,7 @@ from factored_mwem.tables.outputs.targets import LocalFile
 INDEX, SUMS = "index.html", "SHA256SUMS"
 MOST_BYTES = 2**28
 """Of a result of the owner's."""
-CHECKS = {"scores": "attack", "pairs": "verify", "by_order": "evaluate"}
+CHECKS = {"scores": "attack", "pairs": "verify", "by_order": "evaluate", "tables": "evaluate"}
 """The commands whose results may go in, by a key that only theirs have."""
 ABOUT = {
     ".manifest.json": "the release's record: the promise, every charge, the domain",

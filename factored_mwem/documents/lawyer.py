@@ -44,19 +44,22 @@ def lawyer_page(material: Material) -> str:
     """The HTML of the page: the same bytes from the same release."""
     manifest = material.manifest
     g, budget = manifest.guarantee, most_spent(manifest)
-    factor, beyond = swing(budget)
+    leaves = Neighbours(g.neighbours) is Neighbours.ADD_REMOVE
+    steps = 2 if leaves else 1
+    factor, beyond = swing(budget, steps)
     advantage = advantage_of_budget(budget)
     output, ties = manifest.output, ties_of(material)
     return filled(
         "lawyer.html",
         title=plain(output.file, 80) if output is not None else "a release not yet written",
         guess=f"{math.ceil(1000 * guess_of(advantage)) / 10:.1f} %",
-        leaves=Neighbours(g.neighbours) is Neighbours.ADD_REMOVE,
+        public=manifest.public is not None,
+        leaves=leaves,
         unit=plain(g.unit, 400),
         odds=[(_chance(before), _chance(after(before, factor), up=True)) for before in BEFORE],
         factor=f"{math.ceil(100 * factor) / 100:.2f}" if factor < 100 else figure(factor),
         beyond=f"{math.ceil(1e6 * beyond * (1 - 1e-12)):,}" if beyond else None,
-        alike=alike(advantage),
+        alike=alike(advantage, steps),
         epsilon=figure(g.epsilon),
         delta=figure(g.delta),
         elsewhere=ELSEWHERE,
@@ -72,21 +75,24 @@ def lawyer_page(material: Material) -> str:
     )
 
 
-def swing(budget: Budget) -> tuple[float, float]:
+def swing(budget: Budget, steps: int) -> tuple[float, float]:
     """(factor, failure): the odds of a statement about one person change by at most the factor, except in
-    this share of releases.
+    this share of releases. `steps`: between neighbours, from a table where it is true to one where it is not:
+    another answer of a person takes two where one row is removed or added.
 
-    Odds change by e^Z, Z the privacy loss. Pure: |Z| <= epsilon. rho-zCDP: Z exceeds rho + t with probability
-    e^(-t^2 / (4 rho)) at most (Bun, Steinke 2016, lemma 3.5), and where the statement is false even less
-    often; what is kept for thresholds adds its delta.
+    Odds change by e^Z, Z the privacy loss of all steps. Pure: |Z| <= k epsilon for k steps. rho-zCDP is
+    k^2 rho-zCDP for k steps (Bun, Steinke 2016, proposition 1.9), where Z exceeds r + t with probability
+    e^(-t^2 / (4 r)) at most (lemma 3.5), and so each way half of the failure; what is kept for thresholds
+    adds its delta, k e^((k - 1) Z) times (Dwork, Roth 2014, theorem 2.2).
     """
-    cost, kept = float(budget.amount), float(budget.discovery_delta)
+    kept = float(budget.discovery_delta)
     if budget.composition is Composition.PURE:
-        loss, beyond = cost, kept
+        loss, beyond = steps * float(budget.amount), 0.0
     else:
-        tail = SELDOM - kept if kept < SELDOM / 2 else SELDOM
-        loss, beyond = cost + 2 * math.sqrt(cost * math.log(1 / tail)), tail + kept
-    return math.exp(min(loss * (1 + 1e-12), 700.0)), beyond
+        cost, beyond = steps**2 * float(budget.amount), SELDOM
+        loss = cost + 2 * math.sqrt(cost * math.log(2 / SELDOM))
+    factor = math.exp(min(loss * (1 + 1e-12), 700.0))
+    return factor, min(1.0, beyond + steps * factor ** (steps - 1) * kept)
 
 
 def after(before: float, factor: float) -> float:
@@ -94,11 +100,11 @@ def after(before: float, factor: float) -> float:
     return factor * before / (1 - before + factor * before)
 
 
-def alike(advantage: float) -> int:
-    """The most people by which two tables may differ for a guess which of them it was to be right no more
-    often than TOLD: advantages add from person to person, by the triangle inequality.
+def alike(advantage: float, steps: int) -> int:
+    """The most people with another answer, each so many `steps` away, for a guess between two tables to be
+    right no more often than TOLD: advantages add from step to step, by the triangle inequality.
     """
-    return int((2 * TOLD - 1) / advantage) if advantage > 0 else 10**9
+    return int((2 * TOLD - 1) / (advantage * steps)) if advantage > 0 else 10**9
 
 
 def _chance(share: float, *, up: bool = False) -> str:

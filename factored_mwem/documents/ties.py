@@ -28,6 +28,8 @@ def ties_of(material: Material) -> dict[str, Any]:
     """
     manifest, names = material.manifest, material.domain.modelled.names
     sets = [*_measured(manifest, names), *_at_once(material)]
+    if manifest.public is not None:
+        sets.append(tuple(name for name in manifest.public.columns if name in names))  # known together
     known = {name: at for at, name in enumerate(names)}
     kinds = np.zeros((len(names), len(names)), dtype=np.int8)
     parts = [[known[name] for name in part if name in known] for part in manifest.components]

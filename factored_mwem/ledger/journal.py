@@ -17,6 +17,7 @@ import json
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -130,9 +131,10 @@ class Journals(Protocol):
         Raises Unreadable if they cannot be read.
         """
 
-    def remember(self, mark: str) -> Callable[[], None]:
+    def remembered(self, mark: str) -> AbstractContextManager[Callable[[], None]]:
         """Make ready to keep the mark of a release without a journal; what it gives, called once the ledger
-        has the mark, keeps it. An older copy of the ledger lacks it. Raises Busy if there is no room.
+        has the mark, keeps it. An older copy of the ledger lacks it. Raises Busy if there is no room,
+        InputError if it may not be written.
         """
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,21 +62,31 @@ class JournalFolder:
                 headers[path.name] = header
         return headers
 
-    def remember(self, mark: str) -> Callable[[], None]:
+    @contextlib.contextmanager
+    def remembered(self, mark: str) -> Iterator[Callable[[], None]]:
         ready = self.path / f"{mark}.{LATEST}"
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
+            lock = (self.path / f"{LATEST}.lock").open("w")
             ready.write_text(mark)
             sync(ready)
         except OSError as error:
             ready.unlink(missing_ok=True)
-            raise Busy(f"cannot write in {self.path}: {error.strerror}; free some space") from None
+            why = f"cannot write in {self.path}: {error.strerror}"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise Busy(f"{why}; free some space") from None
+            raise InputError(why) from None
 
-        def put() -> None:
+        def keep() -> None:
             os.replace(ready, self.path / LATEST)
             sync(self.path)
 
-        return put
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # marks are kept in the order in which the ledger has them
+            try:
+                yield keep
+            finally:
+                ready.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
         try:

@@ -8,7 +8,7 @@ may lose it) two workers cannot continue one run, because no record number can b
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from factored_mwem.errors import Busy, FmwemError
@@ -39,9 +39,10 @@ class JournalTable:
     def open(self, name: str, key: bytes) -> Journal:
         return JournalRows(self._address, name, key)
 
-    def remember(self, mark: str) -> Callable[[], None]:
+    @contextlib.contextmanager
+    def remembered(self, mark: str) -> Iterator[Callable[[], None]]:
         """Nothing is kept: what lies in the database is put back with it, which its server shows."""
-        return lambda: None
+        yield lambda: None
 
     def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
         with contextlib.closing(connect(self._address)) as db, clear(self._address.name):

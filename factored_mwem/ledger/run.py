@@ -235,23 +235,27 @@ class Run:
         if self._file is None or self._reservation is None or self._number is not None:
             self.charged = True
             return
-        reservation, remember = self._reservation, None
+        reservation = self._reservation
         if self._journal is not None:  # first: an entry without its journal is one whose journal was lost
             self._journal.begin({**self._pinned, "entry": reservation.mark})
+            self._enter(self._file, reservation)
         else:
-            remember = self._file.journals.remember(reservation.mark)
-        try:
-            self._number = self._file.reserve(reservation)
-            if remember is not None:
-                remember()
-            self.chain_head = self._file.head(self._number)
-        except BaseException as error:
-            self.charged = not isinstance(error, NotPermitted) and self._entered(self._file, reservation)
-            raise
+            with self._file.journals.remembered(reservation.mark) as keep:
+                self._enter(self._file, reservation, keep)
         self.charged = True
         for about in self._early:
             self.note(about)
         log.info("entered as release %d of dataset %r in the ledger", self._number, reservation.dataset)
+
+    def _enter(self, file: Ledger, reservation: Reservation, keep: Callable[[], None] = lambda: None) -> None:
+        """Enter it, and `keep` its mark before anything is drawn."""
+        try:
+            self._number = file.reserve(reservation)
+            keep()
+            self.chain_head = file.head(self._number)
+        except BaseException as error:
+            self.charged = not isinstance(error, NotPermitted) and self._entered(file, reservation)
+            raise
 
     def _entered(self, file: Ledger, reservation: Reservation) -> bool:
         """Whether the ledger holds the entry, after a signal interrupted its writing; assumed if the ledger

@@ -140,7 +140,7 @@ def learn(
     taken = PublicJoint.of(public, first).beside(_first_marginals(session, first, cost, told, free), rows)
     settled = _settled(looked, known, taken, relations)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
-    if not kept:
+    if not any(first.names[a] not in free for a in kept):
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
     pruned = [settled[a] for a in kept]
     measured = [

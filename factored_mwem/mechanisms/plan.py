@@ -342,10 +342,6 @@ def fitting(
     candidates = workload.candidates(domain, companions)
     if public:
         candidates = candidates.without(public)
-        joint = math.prod(domain.modelled.shape[a] for a in public)
-        if joint > policy.cells:
-            what = f"the public columns have {joint:,} combinations, more than --max-cells {policy.cells:,}"
-            raise ResourceError(f"{what}; name fewer of them, or declare fewer bins")
         if not len(candidates):
             raise InputError("all that is asked for is about public columns; there is nothing to measure")
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels

@@ -99,8 +99,9 @@ def choose_weights(
     gaussian = composition is Composition.ZCDP
     gain, spread = _gain_and_spread(sizes, gaussian)
     orders = np.bitwise_count(np.arange(len(gain)))
-    targets = (orders == min(order, len(sizes))).astype(np.float64)
-    asked = (orders <= order) & ((orders > 0) | (not total.known)) & ~known.masks(shape)
+    unknown = ~known.masks(shape)
+    targets = ((orders == min(order, len(sizes))) & unknown).astype(np.float64)
+    asked = (orders <= order) & ((orders > 0) | (not total.known)) & unknown
     limits = np.array([math.inf, math.inf, LIMIT_PAIRS, LIMIT_BITS if max(shape, default=1) <= 2 else LIMIT])[
         np.minimum(orders, 3)
     ]
@@ -122,11 +123,21 @@ def choose_weights(
             loud & (excess >= np.median(excess[loud]) * (1 - 1e-9))
         )  # the louder half: what is left becomes quieter
     top = range(1, min(order, len(sizes)) + 1)
-    return Weights(weights, tuple(float(error[orders == k].mean()) for k in top or [0]))
+    return Weights(weights, tuple(_mean(error, orders == k, unknown) for k in top or [0]))
 
 
-def error_of(shape: Sequence[int], measured: Residuals, records: float) -> float:
-    """The mean L1 error of the largest marginals (shares) by the noise of `measured`, as was predicted."""
+def _mean(error: np.ndarray, those: np.ndarray, unknown: np.ndarray) -> float:
+    """The mean error of those marginals that are not known; 0 where all are."""
+    of = error[those & unknown]
+    return float(of.mean()) if len(of) else 0.0
+
+
+def error_of(
+    shape: Sequence[int], measured: Residuals, records: float, known: PublicJoint = NOTHING
+) -> float:
+    """The mean L1 error of the largest marginals (shares) by the noise of `measured`, as was predicted; but
+    for those that are `known`.
+    """
     sizes = [k for k in shape if k > 1]
     gain, spread = _gain_and_spread(sizes, measured.scale.composition is Composition.ZCDP)
     asked = measured.weights > 0
@@ -134,7 +145,7 @@ def error_of(shape: Sequence[int], measured: Residuals, records: float) -> float
         asked, measured.stddev**2 * spread / np.where(asked, gain * measured.weights, 1.0) ** 2, 0.0
     )
     targets = np.bitwise_count(np.arange(len(gain))) == min(measured.order, len(sizes))
-    return float(_errors(noise, records)[targets].mean())
+    return _mean(_errors(noise, records), targets, ~known.masks(shape))
 
 
 def _gain_and_spread(sizes: Sequence[int], gaussian: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -114,10 +114,10 @@ def check_linked(request: LinkedRequest) -> None:
 
 def own_requests(request: LinkedRequest) -> Iterator[tuple[LinkedTable, Request]]:
     """Each table with the request of its own columns alone, without a row."""
-    names = [each.name for each in request.package.private]
+    names, sizes = [each.name for each in request.package.private], size_classes(request.most_rows)
     views = LinkedViews.of(request.package, request.tables())
     for table in request.package.private:
-        known = [*request.public_keys(table), *request.counts(table, dict.fromkeys(names, (1,)))]
+        known = [*request.public_keys(table), *request.counts(table, dict.fromkeys(names, sizes))]
         domain = request.domain_of(table, known)
         workload, policy = request.workload(table, known), request.policy_of(table)
         own = Request.of(views.shape(table), workload, policy, domain=domain)

@@ -6,6 +6,7 @@ counts take the place of private ones of the same columns, so they need no noise
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -55,8 +56,7 @@ class PublicColumns:
             )
         if isinstance(names, str) or not list(names) or len(set(names)) < len(list(names)):
             raise InputError(f"public_columns={shown(names)}: must be a list of different column names")
-        paths = [os.path.realpath(each) for each in (table, beside) if isinstance(each, str | Path)]
-        if table is beside or (len(paths) == 2 and paths[0] == paths[1]):
+        if table is beside or any(_holds(path, _paths(table)) for path in _paths(beside)):
             raise InputError("--public names the private table itself, whose counts are nobody's to use")
         return cls._read(table, list(names), declared)
 
@@ -122,3 +122,15 @@ class PublicColumns:
                 raise InputError(f"a rule of the domain is about {taken[0]!r}, which is public; {how}")
         more = [each for each in self.attributes if each.name not in declared]
         return Domain([*declared, *more], rules=declared.rules, dialect=declared.dialect)
+
+
+def _paths(source: Any) -> set[str]:
+    """The files and folders that a table is read from, if it is of this machine."""
+    each = [source] if isinstance(source, str | Path) else source if isinstance(source, list | tuple) else []
+    named = [str(one) for one in each if isinstance(one, str | Path)]
+    return {os.path.realpath(path) for one in named for path in (one, *glob.glob(one, recursive=True))}
+
+
+def _holds(path: str, others: set[str]) -> bool:
+    """Whether one of the others is this path, or lies in it."""
+    return any(other == path or other.startswith(path + os.sep) for other in others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,7 +17,7 @@ import pyarrow as pa
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError, shown
+from factored_mwem.errors import InputError, ResourceError, shown
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.promise import Books
 from factored_mwem.request.public_columns import PublicColumns
@@ -114,6 +115,15 @@ class Request(PrivateTable):
         if policy.people or policy.engine != "tree":
             what = "people=True (--people)" if policy.people else f"engine={policy.engine!r}"
             raise InputError(f"--public-columns does not go with {what}; leave out one of the two")
+        if policy.certificate or policy.criteria:
+            raise InputError(
+                "--public-columns does not go with --certificate and --accept, which measure nothing of what "
+                "the public table is taken to tell; leave out one of the two"
+            )
+        joint = math.prod(attribute.size for attribute in public.attributes)
+        if joint > policy.cells:
+            what = f"the public columns have {joint:,} combinations, more than --max-cells {policy.cells:,}"
+            raise ResourceError(f"{what}; name fewer of them, or declare fewer bins")
         released = self.columns or list((self.declared or self.visible.schema).names)
         for name in public.names:
             self.private.check_column(name, ", which --public-columns names,")

@@ -176,14 +176,14 @@ def test_check_and_plan_look_at_each_table(package: Path, fmwem: Fmwem) -> None:
     (package / "persons.csv").write_text("home,sex\n")  # no row: whatever is said is not of the rows
     facts = fmwem("check", "datapackage.json", "--marginals", 2, "--json").facts
     assert sum(table["share"] for table in facts["tables"].values()) == pytest.approx(1, abs=1e-4)
-    assert facts["tables"]["homes"]["forecast"]["attributes"] == {"size": 2, "rows of persons": 2}
+    assert facts["tables"]["homes"]["forecast"]["attributes"] == {"size": 2, "rows of persons": 26}
     said = fmwem("check", "datapackage.json", "--marginals", 2)
     assert said.code == 0 and "homes, with" in said.out and "no row was read" in said.out
     plan = ("plan", "datapackage.json", "--marginals", 2)
     prospects = fmwem(*plan, "--epsilon", "2,0.5", "--json").facts["prospects"]
     assert [each["epsilon"] for each in prospects] == [0.5, 2.0]
-    first, last = (each["tables"]["persons"]["forecast"]["initial_noise"] for each in prospects)
-    assert first >= last and prospects[0]["guess"] < prospects[1]["guess"]
+    first, last = (each["tables"]["persons"]["forecast"]["predicted_error"] for each in prospects)
+    assert first > last > 0 and prospects[0]["guess"] < prospects[1]["guess"]
     assert "persons" in fmwem(*plan).out
     for more, why in (
         (("--error", 0.1), "--error is for a single table"),

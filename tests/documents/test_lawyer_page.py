@@ -26,25 +26,38 @@ def budget(amount: float, composition: Composition, kept: float = 0.0) -> Budget
     return Budget(1.0, 1e-9, composition, Fraction(amount), Fraction(kept))
 
 
+@pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize("rho", [1e-4, 0.015, 0.5, 4.0])
-def test_odds_change_by_no_more_than_is_said(rho: float) -> None:
-    """Of Gaussian noise, whose privacy loss is N(rho, 2 rho): in both directions, and not by far too much."""
-    factor, beyond = swing(budget(rho, Composition.ZCDP))
+def test_odds_change_by_no_more_than_is_said(rho: float, steps: int) -> None:
+    """Of Gaussian noise, whose privacy loss over a distance of k is N(k^2 rho, 2 k^2 rho): in both
+    directions, and not by far too much.
+    """
+    factor, beyond = swing(budget(rho, Composition.ZCDP), steps)
     assert beyond == SELDOM
-    loss = stats.norm(rho, math.sqrt(2 * rho))
+    loss = stats.norm(steps**2 * rho, steps * math.sqrt(2 * rho))
     assert loss.sf(math.log(factor)) + loss.cdf(-math.log(factor)) <= SELDOM
     assert loss.sf(0.8 * math.log(factor)) > SELDOM
-    assert swing(budget(rho, Composition.ZCDP, 1e-9))[1] == pytest.approx(SELDOM)  # what thresholds kept
-    assert swing(budget(rho, Composition.ZCDP, 1e-3))[1] == pytest.approx(1e-3 + SELDOM)
-    assert swing(budget(rho, Composition.PURE))[0] == pytest.approx(math.exp(rho), rel=1e-9)
+    kept = steps * factor ** (steps - 1) * 1e-9  # for thresholds
+    assert swing(budget(rho, Composition.ZCDP, 1e-9), steps)[1] == pytest.approx(min(1, SELDOM + kept))
+    assert swing(budget(rho, Composition.PURE), steps)[0] == pytest.approx(math.exp(steps * rho), rel=1e-9)
+
+
+def test_another_answer_is_two_steps_away_where_rows_come_and_go() -> None:
+    """One histogram with Laplace noise: odds of one answer against another of a person grow by e^(2 epsilon)
+    where the noise falls between both, which a factor of e^epsilon would not bound.
+    """
+    odds = math.exp(2 * 1.0)
+    assert swing(budget(1.0, Composition.PURE), 1)[0] < odds <= swing(budget(1.0, Composition.PURE), 2)[0]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 2.0])
 def test_counts_that_cannot_be_told_apart(epsilon: float) -> None:
     """Laplace noise of scale 1 / epsilon on one count: which of two counts n apart it was is guessed rightly
-    with probability 1 - e^(-n epsilon / 2) / 2, at most 3 in 4.
+    with probability 1 - e^(-n epsilon / 2) / 2, at most 3 in 4; half as many where people change places.
     """
-    most = alike(advantage_of_budget(budget(epsilon, Composition.PURE)))
+    advantage = advantage_of_budget(budget(epsilon, Composition.PURE))
+    most = alike(advantage, 1)
+    assert most // 2 == alike(advantage, 2)
     assert 1 - math.exp(-most * epsilon / 2) / 2 <= 0.75
     assert (most, most == 0) == (math.floor(0.5 / math.tanh(epsilon / 2)), epsilon == 2.0)
 
@@ -68,7 +81,7 @@ def test_the_five_answers_are_there(made: Release, tmp_path: Path) -> None:
         "What was promised, and to whom",
         "one person with at most 1 row added or removed",
         "at most 54.4 % of the time",
-        "cannot be told from a count of 5",
+        "cannot be told from a count of 2",
         "19.61",
         "9.98",
         "with 95 % confidence",

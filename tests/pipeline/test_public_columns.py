@@ -12,9 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from factored_mwem import InputError, Release, Workload, evaluate, plan, release
+from factored_mwem import InputError, NothingLearnt, Release, ResourceError, Workload, evaluate, plan, release
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.documents.material import material_of
+from factored_mwem.documents.ties import ties_of
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
+from factored_mwem.mechanisms.public_joint import PublicJoint
+from factored_mwem.mechanisms.residuals import choose_weights, sensitivity
+from factored_mwem.mechanisms.result import Total
 from factored_mwem.request.public_columns import PublicColumns
 from factored_mwem.request.request import Request
 
@@ -155,6 +162,7 @@ REFUSED = {
     "leave out one": {"public_columns": list(OTHER), "public": OTHER},
     "not among those released": {"public_columns": ["sex"], "public": OTHER, "columns": ["age", "ward"]},
     "engine": {"public_columns": ["sex"], "public": OTHER, "engine": "mwem"},
+    "--certificate": {"public_columns": ["sex"], "public": OTHER, "certificate": 0.1},
     "--people": {"public_columns": ["sex"], "public": OTHER, "people": True, "privacy_id": "ward"},
     "about public columns": {"public_columns": ["sex", "race"], "public": OTHER, "named": ("sex", "race")},
     "a rule of the domain": {
@@ -183,9 +191,43 @@ def test_what_cannot_be_is_refused_in_one_line(said: str) -> None:
 def test_the_private_table_is_no_public_one(tmp_path: Path) -> None:
     private = people(50, 6)
     private.to_csv(tmp_path / "t.csv", index=False)
-    for table, public in ((private, private), (tmp_path / "t.csv", str(tmp_path / "t.csv"))):
+    private.to_csv(tmp_path / "u.csv", index=False)
+    one, two = str(tmp_path / "t.csv"), str(tmp_path / "u.csv")
+    for table, public in (
+        (private, private),
+        (Path(one), one),
+        ([one, two], two),
+        (str(tmp_path / "*.csv"), two),
+        (tmp_path, two),
+    ):
         with pytest.raises(InputError, match="private table itself"):
             plan(table, 2, public_columns=["sex"], public=public)
+
+
+def test_what_cannot_fit_is_refused_before_a_domain_is_learnt() -> None:
+    with pytest.raises(ResourceError, match="160 combinations, more than --max-cells 100"):
+        plan(people(50, 6), 2, public_columns=PUBLIC, public=OTHER, max_cells=100)
+
+
+def test_where_all_else_is_dropped_nothing_was_learnt() -> None:
+    private = people(3_000, 8)[["sex"]].assign(key=[f"k{i}" if i > 240 else "none" for i in range(3_000)])
+    with pytest.raises(NothingLearnt, match="every column is left out by --drop-unique"):
+        release(private, 1, public_columns=["sex"], public=OTHER, drop_unique=True)
+
+
+def test_the_number_of_rows_gets_no_more_for_what_is_public() -> None:
+    """Of marginals that are known the error is that of the total alone, which is nothing to pay for."""
+    unit, shape = Unit(Neighbours.ADD_REMOVE, 1), (4, 5, 6, 3)
+    known = PublicJoint((0, 1, 2), np.full((4, 5, 6), 1 / 120))
+    weights = choose_weights(shape, 2, 0.0149, Total(1e4, 100.0), unit, Composition.ZCDP, known).weights
+    alone = np.where(np.arange(len(weights)) == 0, weights, 0)
+    cost = [sensitivity(shape, some, unit, Composition.ZCDP) for some in (alone, weights)]
+    assert 0 < cost[0] < 0.1 * cost[1]
+
+
+def test_columns_that_are_known_together_are_said_to_be(made: Release) -> None:
+    of = {words[0]: words[2] for words in ties_of(material_of(made))["of"]}
+    assert {"sex", "race"} <= {*of["age"].replace(",", "").split()} and "age" in of["race"]
 
 
 def test_a_small_domain_measured_at_once_leaves_out_what_is_public() -> None:

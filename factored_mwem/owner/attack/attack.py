@@ -119,10 +119,12 @@ class Attack:
 
     @property
     def shown_at_most(self) -> float:
-        """The lower bound on epsilon that so many releases would show, were every guess right."""
+        """The lower bound on epsilon that so many releases and canaries show, were every guess right."""
         judged = self.releases // (2 * (1 + self.scores[-1].target + 1))
         failure, every = FAILURE / (len(self.scores) * len(KINDS) + 1), np.array([judged])
-        return float(bound_of(every, judged, 0 * every, judged, "epsilon", self.delta, failure)[0])
+        alone = float(bound_of(every, judged, 0 * every, judged, "epsilon", self.delta, failure)[0])
+        many, guesses, _ = self.canaries
+        return max(alone, one_run(many, guesses, guesses, self.delta, failure)) if guesses else alone
 
     @property
     def holds(self) -> bool:
@@ -214,6 +216,8 @@ class _Seen(Private):
 
     path: Path | None
     lines: list[dict[str, Any]]
+    head: dict[str, Any] | None = None
+    """The first line, until there is another: an attack that is refused leaves no file."""
 
     @classmethod
     def open(cls, path: Path | None, request: Request, effort: Effort, seed: int) -> _Seen:
@@ -229,11 +233,13 @@ class _Seen(Private):
                 raise InputError(f"{path} holds another attack; name another file with -o, or --overwrite")
             with _opened(path, os.O_TRUNC) as file:
                 file.writelines(f"{json.dumps(line)}\n" for line in seen.lines)
-        if not seen.lines:
-            seen.add(head)
+        seen.head = None if seen.lines else head
         return seen
 
     def add(self, line: dict[str, Any]) -> None:
+        if (head := self.head) is not None:
+            self.head = None
+            self.add(head)
         self.lines.append(line)
         if self.path is not None:
             with _opened(self.path, os.O_APPEND) as file:
@@ -246,7 +252,8 @@ class _Seen(Private):
 
     def about(self, name: str) -> Any:
         """What the first line with this name says, None if there is none."""
-        return next((line[name] for line in self.lines if name in line), None)
+        lines = self.lines or ([self.head] if self.head is not None else [])
+        return next((line[name] for line in lines if name in line), None)
 
     def of_world(self, world: int) -> list[list[list[float]]]:
         """The scores seen in releases of a world."""

@@ -23,6 +23,7 @@ from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count
 from factored_mwem.request.data_package import read_package
 from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.tables.backends.opening import open_source
+from factored_mwem.tables.inputs.text_form import Reading
 
 DESCRIPTOR = "datapackage.json"
 MOST = 2**20
@@ -59,10 +60,12 @@ class TableErrors:
     notes: tuple[str, ...]
 
 
-def evaluate_package(real: Package, released: Path, order: int) -> dict[str, TableErrors]:
+def evaluate_package(
+    real: Package, released: Path, order: int, reading: Reading | None = None
+) -> dict[str, TableErrors]:
     """NOT PRIVATE. The errors of each private table of a package that was released into the folder
-    `released`, over neutral bins; of marginals of up to `order` of its own columns. Raises InputError if the
-    folder holds another package.
+    `released`, over neutral bins; of marginals of up to `order` of its own columns. `reading`: how the real
+    tables are written. Raises InputError if the folder holds another package.
     """
     path = released / DESCRIPTOR if released.is_dir() else released
     if not path.is_file():
@@ -73,13 +76,13 @@ def evaluate_package(real: Package, released: Path, order: int) -> dict[str, Tab
         raise InputError(
             f"the packages are not of the same tables and keys: {names[0]} here, {names[1]} in {released}"
         )
-    views = _views(real), _views(made)
+    views = _views(real, reading or Reading()), _views(made, Reading())
     return {each.name: _table_errors(real, each, views, order) for each in real.private}
 
 
-def _views(package: Package) -> LinkedViews:
+def _views(package: Package, reading: Reading) -> LinkedViews:
     tables = {
-        each.name: open_source(each.source).read_here("evaluate reads the tables of a package by itself")
+        each.name: open_source(each.source, reading).read_here("evaluate reads a package's tables by itself")
         for each in package.private
     }
     views = LinkedViews.of(package, tables)

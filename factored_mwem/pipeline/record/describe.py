@@ -66,7 +66,10 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
         components=tuple(sorted(tuple(names[a] for a in part.attributes) for part in model.components)),
         cliques=tuple(tuple(names[v] for v in clique) for clique in cliques),
         rounds=fitted.rounds,
-        measurements=tuple(_measured(m, names) for m in fitted.measurements),
+        # what follows from tables that were released before was not measured here, though the model fits it
+        measurements=tuple(
+            _measured(m, names) for m in fitted.measurements if not _is_told(m, plan, fitted.model)
+        ),
         residuals=tuple(map(_residuals, fitted.residuals)),
         estimated_rows=round(drawable.of_rows.total),
         people=drawable.people,
@@ -125,6 +128,10 @@ def _attribute(a: Attribute, plan: Plan) -> AttributeFacts:
     known = ListFacts(name=of.name, version=of.version, sha256=of.sha256) if of is not None else None
     own = {"name": a.name, "type": a.type, "codes": a.size, "nullable": a.nullable, "domain": domain}
     return AttributeFacts(**own, public_list=known, **fate)
+
+
+def _is_told(m: Measurement, plan: Plan, model: Forest) -> bool:
+    return len(m.positions) == 1 and int(model.levels.attribute[m.positions[0]]) in plan.told
 
 
 def _measured(m: Measurement, names: Sequence[str]) -> MeasuredMarginal:
