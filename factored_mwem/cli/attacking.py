@@ -73,7 +73,7 @@ def attack_command(
     from factored_mwem.cli.jobs import check_files, public_of
     from factored_mwem.owner.attack.attack import Effort, attack
     from factored_mwem.pipeline.progress import show_count
-    from factored_mwem.tables.inputs.uris import STANDARD_INPUT
+    from factored_mwem.tables.inputs.uris import STANDARD_INPUT, is_uri
     from factored_mwem.tables.outputs.targets import target_of
 
     source = source_of(table)
@@ -81,6 +81,8 @@ def attack_command(
         raise InputError("attack reads the rows again and again; write them to a file first, and name that")
     if package_at(source, LinkFlags()) is not None:
         raise InputError("attack takes one table; fmwem verify takes tables that belong together")
+    if is_uri(output or ""):
+        raise InputError(f"{output}: what an attack saw stays on this machine; name a file here")
     kept = Path(output or f"{title(source)}{ENDING}")
     check_files([target_of(str(kept))], source, settings)
     if overwrite:

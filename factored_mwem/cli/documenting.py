@@ -114,7 +114,12 @@ def card(
 
 def evidence(
     manifest: Annotated[
-        Path, typer.Argument(metavar="MANIFEST", help="NAME.manifest.json that any command wrote.")
+        Path,
+        typer.Argument(
+            metavar="MANIFEST",
+            help="NAME.manifest.json that any command wrote.",
+            callback=of_rows(".manifest.json"),
+        ),
     ],
     output: Annotated[Path, option("The new folder.", "-o", "--output", metavar="FOLDER")],
     owner: Annotated[

@@ -58,11 +58,15 @@ NoProgress = Annotated[bool, option("No progress bar.", "--no-progress")]
 Overwrite = Annotated[bool, option("Replace existing files.", "--overwrite", panel=Group.OUTPUT)]
 
 
+ROWS = (".parquet", ".csv", ".feather", ".arrow")
+"""How released rows end."""
+
+
 def of_rows(suffix: str) -> Callable[[Path], Path]:
     """What turns the name of released rows into that of the model or manifest beside them."""
 
     def beside(path: Path) -> Path:
-        if path.suffix != ".parquet":
+        if path.suffix not in ROWS:
             return path
         other = path.with_name(f"{path.stem}{suffix}")
         return other if other.is_file() else path

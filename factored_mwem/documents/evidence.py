@@ -28,6 +28,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.files.files import in_words, read_text
 from factored_mwem.pipeline.record.manifest import Manifest, read_record
 from factored_mwem.pipeline.record.statement import Statement, tool_version
+from factored_mwem.tables.inputs.uris import is_uri
 from factored_mwem.tables.outputs.targets import LocalFile
 
 INDEX, SUMS = "index.html", "SHA256SUMS"
@@ -65,7 +66,7 @@ def evidence(
     PRIVATE: they go into a folder of that name. The same files give the same bytes.
 
     Returns: the files' names inside, sorted. Raises InputError if there is no sound record, the folder
-    exists, or a file of `private` is no such result, or one of other promises.
+    exists, or a file of `private` is no such result, or an attack on other promises.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evidence, release
@@ -73,6 +74,8 @@ def evidence(
     >>> evidence("ages.manifest.json", "ages.evidence")
     ['SHA256SUMS', 'ages.lawyer.html', 'ages.manifest.json', 'ages.report.html', 'index.html']
     """
+    if is_uri(str(folder)):
+        raise InputError(f"{folder}: evidence is written on this machine; name a folder here")
     source, place = Path(manifest), Path(folder)
     if os.path.lexists(place):
         raise InputError(f"{place} exists; name a new folder with -o")

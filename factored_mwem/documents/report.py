@@ -53,7 +53,9 @@ def report(
     'ages.html'
     """
     if reader not in PAGES:
-        raise InputError(f"--for {reader}: there is a page for a lawyer, and without --for one for all")
+        raise InputError(
+            f"--for {reader}: lawyer is the only reader; leave out --for for the page for everybody"
+        )
     if isinstance(release, Release):
         if path is None or model is not None:
             raise InputError("a report of a release in memory needs the path of its page, and no model")

@@ -65,7 +65,7 @@ def choose_rounds(
 
     Rounds grow with the cube root of the problem's scale from d at 10^3. On seven columns of 9,000 rows, all
     3-way marginals, that is 4, 6, 8 and 13 rounds at epsilon 0.1, 0.3, 1 and 5. Errors there, in that order:
-    with 4 rounds .40, .25, .20, .17; with 8 .42, .24, .16, .11; with 12 .46, .26, -, .08.
+    with 4 rounds .40, .25, .20, .17; with 8 .42, .24, .16, .11; with 12 .46, .26 and (at 5) .08.
     """
     domain = candidates.domain
     choices = int((candidates.cells <= policy.cells).sum())

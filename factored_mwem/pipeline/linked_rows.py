@@ -30,8 +30,7 @@ MOST_ROWS = 2**17
 
 class HungRows(NamedTuple):
     """Synthetic rows without keys: `cells`, of a table beside the columns of what they hang on; the row of
-    the
-    parent that each hangs on, and that of the root, both int64[row].
+    the parent that each hangs on, and that of the root, both int64[row].
     """
 
     cells: pa.Table

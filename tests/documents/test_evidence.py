@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,9 +40,11 @@ def test_what_is_in_it_and_that_digests_hold(here: Path, released: Path, fmwem: 
     named = {"SHA256SUMS", "index.html", *(f"t.synthetic.{end}" for end in endings)}
     assert set(done.facts["files"]) == named == set(contents(here / "bundle")) and done.facts["public"]
     assert (here / "bundle" / "t.synthetic.manifest.json").read_bytes() == released.read_bytes()
-    command = ["sha256sum", "--check", "SHA256SUMS"]
-    checked = subprocess.run(command, cwd=here / "bundle", capture_output=True, check=True)
-    assert checked.stdout.count(b"OK") == len(named) - 1
+    lines = (here / "bundle" / "SHA256SUMS").read_text().splitlines()
+    digests = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    assert {*digests} == named - {"SHA256SUMS"}
+    for name, digest in digests.items():
+        assert hashlib.sha256((here / "bundle" / name).read_bytes()).hexdigest() == digest
     index = check_page((here / "bundle" / "index.html").read_text())
     assert "Evidence for" in index.words and "epsilon 1" in index.words
     report = (here / "bundle" / "t.synthetic.report.html").read_text()

@@ -114,7 +114,7 @@ def test_what_is_refused(here: Path, fmwem: Fmwem) -> None:
     done = fmwem("report t.synthetic.manifest.json --for lawyer")
     assert done.facts == {"report": "t.synthetic.lawyer.html", "public": True}
     for wrong, why in (
-        ("report t.synthetic.manifest.json --for nobody", "there is a page for a lawyer"),
+        ("report t.synthetic.manifest.json --for nobody", "lawyer is the only reader"),
         ("report t.synthetic.manifest.json --for lawyer --against t.csv", "leave it out"),
         ("report t.synthetic.manifest.json --for lawyer", "exists"),
     ):

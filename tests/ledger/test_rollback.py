@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.commands import JOB, Fmwem
 from support.fakes import FakeNoise
+from support.marks import on_linux
 from support.runs import DOMAIN, died, go, table
 
 from factored_mwem import release
@@ -248,6 +249,7 @@ def stray(books: Path) -> Path:
     return folder
 
 
+@on_linux
 def test_a_file_of_another_name_is_no_journal(books: Path) -> None:
     stray(books)
     assert LedgerFile(books).unknown_journals() == [] and not show(books)["older_than_its_journals"]
@@ -256,6 +258,7 @@ def test_a_file_of_another_name_is_no_journal(books: Path) -> None:
     assert len(list(Path(f"{books}.journals").iterdir())) == len(STRAY) + 1
 
 
+@on_linux
 def test_a_file_of_another_name_does_not_keep_a_new_ledger_away(tmp_path: Path) -> None:
     folder = stray(tmp_path / "new")
     LedgerFile.create(tmp_path / "new").path.unlink()

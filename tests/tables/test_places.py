@@ -14,6 +14,7 @@ import pyarrow.feather as pf
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from support.marks import on_linux
 
 from factored_mwem import Domain
 from factored_mwem.domain.dialect import Dialect
@@ -93,6 +94,7 @@ def test_names_of_partitions_are_columns(tmp_path: Path) -> None:
     assert sorted(codes.tolist()) == [*[4] * 4, 10, 10]
 
 
+@on_linux
 def test_a_partition_that_is_no_text_is_null(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path / "p") + b"/k=%FF\xfe"
     os.makedirs(folder)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.fakes import FakeNoise
 from support.hostile_table import hostile_domain, hostile_table
+from support.marks import on_linux
 
 from factored_mwem.errors import Busy, InputError
 from factored_mwem.pipeline.release import make
@@ -104,6 +105,7 @@ def test_one_pass_leaves_no_record_others_in_spill(tmp_path: Path, monkeypatch: 
     assert made == [tmp_path]
 
 
+@on_linux
 def test_a_record_has_no_name_and_is_gone_with_its_table(tmp_path: Path) -> None:
     def held() -> int:
         return sum(
