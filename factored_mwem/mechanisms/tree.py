@@ -14,7 +14,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, View, coarsen
 from factored_mwem.domain.zeros import refined, tables_at
 from factored_mwem.kernels.scoring import Answers
-from factored_mwem.mechanisms.course import rounds_for
+from factored_mwem.mechanisms.course import Course, rounds_for
 from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
 from factored_mwem.mechanisms.isolated_columns import IsolatedColumns, isolated
@@ -42,10 +42,8 @@ MAX_VIEWS = 400_000
 
 def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     """Fit a forest of clique trees with what is left to spend."""
-    candidates, limits = plan.candidates, plan.limits
-    assert limits is not None  # as of every plan for trees
-    told = plan.told
-    own = [a for a in range(len(plan.modelled)) if a not in told and a not in candidates.public]
+    candidates, told = plan.candidates, plan.told
+    own = _unpaid(plan)
     total = first_total(session, [m for m in plan.measured if m.positions[0] not in told])
     course = rounds_for(plan, total)
     if course.at_once:
@@ -76,37 +74,60 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         estimate.hold(public.counts(measured, total.records))
     for m in above:
         estimate.add(m)
-    completed = 0
-    if course.rounds:
-        sweep = choose_sweep(plan, levels, total.records, session.left)
-        schedule = Schedule(
-            session.accountant,
-            course.rounds,
-            Fraction(plan.policy.select_share),
-            adaptive=course.adaptive,
-            quiet=1.0,
-            reserve=sweep.cost,
-        )
-        known = public.shares.size if public.positions else 0
-        first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
-        scale = signal(session.accountant.budget, total.records / session.unit.weight)
-        cells = most_cells(plan.policy, limits, own=estimate.forest.cells - known, scale=scale)
-        cells = min(limits.cells, cells + known)  # noise fills none of those that are known
-        most = min(TUNED.finest * 2 * total.records / first, cells)
-        memory = limits.memory - sweep.bytes
-        views = find_views(candidates, levels, most, memory, offered(levels, classes))
-        counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
-        if len(views):
-            learner = TreeLearner(session, estimate, counts, views, cells)
-            completed = rounds(session, learner, schedule, report)
-        if sweep:
-            measure_sweep(session, estimate, sweep, counts)
-        else:
-            _top_up(session, estimate, candidates, own)
+    completed = _in_rounds(session, plan, estimate, course, classes, report) if course.rounds else 0
     estimate.finish()
     measured = [*estimate.measured(public.positions), *estimate.beyond]
     notes = (*hierarchy_notes(candidates, groups), *isolated_notes(plan, estimate.forest))
     return Fitted(estimate.forest, measured, completed, total, notes=notes)
+
+
+def _unpaid(plan: Plan) -> list[int]:
+    """The attributes whose single values have to be measured, companions last."""
+    attributes = range(len(plan.modelled))
+    return [a for a in attributes if a not in plan.told and a not in plan.candidates.public]
+
+
+def _in_rounds(
+    session: Session,
+    plan: Plan,
+    estimate: Estimate,
+    course: Course,
+    classes: Sequence[np.ndarray | None],
+    report: Report,
+) -> int:
+    """Select and measure round by round, then the sweep; returns how many rounds there were. Cost: what is
+    left.
+    """
+    candidates, limits, public = plan.candidates, plan.limits, plan.public
+    assert limits is not None  # as of every plan for trees
+    levels, records = estimate.forest.levels, estimate.forest.total
+    sweep = choose_sweep(plan, levels, records, session.left)
+    schedule = Schedule(
+        session.accountant,
+        course.rounds,
+        Fraction(plan.policy.select_share),
+        adaptive=course.adaptive,
+        quiet=1.0,
+        reserve=sweep.cost,
+    )
+    known = public.shares.size if public.positions else 0
+    first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
+    scale = signal(session.accountant.budget, records / session.unit.weight)
+    cells = most_cells(plan.policy, limits, own=estimate.forest.cells - known, scale=scale)
+    cells = min(limits.cells, cells + known)  # noise fills none of those that are known
+    most = min(TUNED.finest * 2 * records / first, cells)
+    memory = limits.memory - sweep.bytes
+    views = find_views(candidates, levels, most, memory, offered(levels, classes))
+    counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
+    completed = 0
+    if len(views):
+        learner = TreeLearner(session, estimate, counts, views, cells)
+        completed = rounds(session, learner, schedule, report)
+    if sweep:
+        measure_sweep(session, estimate, sweep, counts)
+    else:
+        _top_up(session, estimate, candidates, _unpaid(plan))
+    return completed
 
 
 class TreeLearner:

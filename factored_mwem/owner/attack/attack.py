@@ -203,13 +203,13 @@ def attack(
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder:
         sheet = sheet_of(table, request, Path(folder))
-        seen = _Seen.open(kept, request, effort, np.random.default_rng(seed).integers(2**62).item())
+        seen = _SeenScores.open(kept, request, effort, np.random.default_rng(seed).integers(2**62).item())
         attacker = _Attacker.of(request, sheet, effort, seen)
         return attacker.run(report)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class _Seen(Private):
+class _SeenScores(Private):
     """What was seen so far, one JSON line a release, after a first that says of which attack; in `path`, if
     it is kept.
     """
@@ -220,7 +220,7 @@ class _Seen(Private):
     """The first line, until there is another: an attack that is refused leaves no file."""
 
     @classmethod
-    def open(cls, path: Path | None, request: Request, effort: Effort, seed: int) -> _Seen:
+    def open(cls, path: Path | None, request: Request, effort: Effort, seed: int) -> _SeenScores:
         """Raises InputError if the file holds another attack."""
         facts = [request.settings, request.policy.model_dump(mode="json"), effort.people, effort.targets]
         facts += [effort.canaries, effort.guessed, request.fingerprint(b"attack").hex()]
@@ -287,7 +287,7 @@ class _Attacker(Private):
     request: Request
     sheet: Sheet
     effort: Effort
-    seen: _Seen
+    seen: _SeenScores
     order: list[int]
     persons: list[tuple[int, ...]]
     pool: Pool
@@ -296,7 +296,7 @@ class _Attacker(Private):
     rng: Generator
 
     @classmethod
-    def of(cls, request: Request, sheet: Sheet, effort: Effort, seen: _Seen) -> _Attacker:
+    def of(cls, request: Request, sheet: Sheet, effort: Effort, seen: _SeenScores) -> _Attacker:
         rng = np.random.default_rng(seen.about("seed"))
         persons = _persons(sheet, request.policy)
         if effort.people and len(persons) > effort.people:

@@ -23,7 +23,7 @@ ORDERS = 1 + np.geomspace(0.01, 300.0, 60)
 
 
 @dataclass(frozen=True)
-class Event:
+class Threshold:
     """A feature at least, at most, or equal to a value; `forward` where it is likelier on the second table
     than on the first.
     """
@@ -42,11 +42,11 @@ class Event:
         return f"{self.feature} {self.sign} {self.value:.6g}"
 
 
-def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, failure: float) -> Event:
+def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, failure: float) -> Threshold:
     """The event with the highest lower bound, were these runs (a feature a column) all there is; both
     directions are tried, and complements are among the events.
     """
-    best, event = -1.0, Event(first.columns[0], ">=", 0.0, True)
+    best, event = -1.0, Threshold(first.columns[0], ">=", 0.0, True)
     for name in first:
         columns = [np.sort(side[name].dropna().to_numpy()) for side in (first, second)]
         values = _thresholds(np.concatenate(columns))
@@ -64,12 +64,12 @@ def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, f
                 losses = bound_of(*sides, kind, delta, failure)
                 if len(losses) and losses.max() > best:
                     best, at = float(losses.max()), float(values[losses.argmax()])
-                    event = Event(name, sign, at, forward)
+                    event = Threshold(name, sign, at, forward)
     return event
 
 
 def judge(
-    event: Event, first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, failure: float
+    event: Threshold, first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, failure: float
 ) -> float:
     """The lower bound that an event shows on runs it was not chosen by: wrong with probability at most
     `failure`.

@@ -31,7 +31,7 @@ MOST = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Ties:
+class TieErrors:
     """NOT PRIVATE. Of pairs of a column and one of an ancestor: the mean and the worst L1 distance (0 to 2),
     the worst pair, and how far Cramer's V of the real and of the released rows are apart, the mean and the
     most.
@@ -56,7 +56,7 @@ class TableErrors:
     rows: tuple[int, int]
     by_order: dict[int, tuple[float, float]]
     numbers: dict[str, float]
-    ties: tuple[Ties, ...]
+    ties: tuple[TieErrors, ...]
     notes: tuple[str, ...]
 
 
@@ -124,7 +124,7 @@ def _table_errors(
     )
 
 
-def _ties(coded: CodedPair, own: list[int], table: str, above: list[str]) -> Ties | None:
+def _ties(coded: CodedPair, own: list[int], table: str, above: list[str]) -> TieErrors | None:
     """With the columns `above` of one ancestor; None where there are none."""
     others = [a for a, name in enumerate(coded.domain.names) if name in above]
     pairs = list(itertools.product(own, others))
@@ -137,7 +137,7 @@ def _ties(coded: CodedPair, own: list[int], table: str, above: list[str]) -> Tie
     ]
     worst = int(np.argmax(errors))
     names = tuple(coded.domain.names[a] for a in pairs[worst])
-    return Ties(
+    return TieErrors(
         table, len(pairs), float(np.mean(errors)), max(errors), (names[0], names[1]),
         float(np.mean(apart)), max(apart),
     )  # fmt: skip
