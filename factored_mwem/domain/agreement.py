@@ -4,7 +4,7 @@ It follows from the domain, so nothing is learnt for it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,15 @@ STEP = 4
 """Of a column whose codes are in order each level has groups this many times as wide as the one before.
 Twice as wide would tell more of a person's rows, and make the noise of each number 1.4 times as large.
 """
+
+
+class Agreement(NamedTuple):
+    """How often two rows of a person with several agree, by column and grouping (`groupings_in`), and the
+    standard deviation of its noise; nothing where people are too few to tell.
+    """
+
+    shares: Mapping[str, tuple[float, ...]] = {}
+    stddev: float = 0.0
 
 
 class Grouping(NamedTuple):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from factored_mwem.accounting.unit import size_classes
+from factored_mwem.domain.agreement import Agreement
 from factored_mwem.domain.attribute import OTHER, ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.companions import Companion, companions_of, names_for
 from factored_mwem.domain.domain import Domain
@@ -28,7 +29,6 @@ from factored_mwem.mechanisms.limits import (
 from factored_mwem.mechanisms.public_joint import PublicJoint
 from factored_mwem.mechanisms.rules import check_rules
 from factored_mwem.privacy.counts import check_memory
-from factored_mwem.privacy.people import Agreement
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import Request, ToldColumn

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.privacy.session import Measurement, NoiseScale
-from factored_mwem.request.public_columns import PublicColumns
+
+if TYPE_CHECKING:
+    from factored_mwem.request.public_columns import PublicColumns
 
 FIRMER = 4.0
 """How many times less noise a public count is taken to have than the least noisy single one, while the model

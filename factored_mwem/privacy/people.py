@@ -7,14 +7,14 @@ here, whatever their rows hold and however many they are, and nobody else's rows
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from factored_mwem.accounting.unit import CLASSES, Neighbours, Unit
-from factored_mwem.domain.agreement import groupings_in
+from factored_mwem.domain.agreement import Agreement, groupings_in
 from factored_mwem.domain.domain import Domain
 from factored_mwem.privacy.rows import ExactNumbers, Sealed, SealedQuery
 from factored_mwem.privacy.session import Session, noise_for
@@ -157,15 +157,6 @@ def constant_columns(
         return []
     least = NEARLY * several - SURE * taken.stddev
     return [name for name, same in zip(columns, taken.noisy[:-1].tolist(), strict=True) if same >= least]
-
-
-class Agreement(NamedTuple):
-    """How often two rows of a person with several agree, by column and grouping (`groupings_in`), and the
-    standard deviation of its noise; nothing where people are too few to tell.
-    """
-
-    shares: Mapping[str, tuple[float, ...]] = {}
-    stddev: float = 0.0
 
 
 def agreement_in(

@@ -21,12 +21,6 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown, some_names
 from factored_mwem.files.files import sha256
-from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.codes.codec import encode, fit_columns
-from factored_mwem.tables.codes.drafted import drafted_attribute
-from factored_mwem.tables.codes.kinds import kind_of
-from factored_mwem.tables.codes.profile import profile
-from factored_mwem.tables.inputs.text_form import Reading
 
 MOST_CELLS = 2**22
 """Combinations of values of all public columns."""
@@ -44,12 +38,10 @@ class PublicColumns:
     sha256: str
 
     @classmethod
-    def given(cls, names: Any, table: Any, declared: Domain | None, *, beside: Any) -> Self | None:
-        """As a request names them, `beside` its private table; None where it names none. Columns that are not
-        `declared` have the values of the public table. Raises InputError if that lacks a column or rows.
+    def given(cls, names: Any, table: Any, declared: Domain | None, *, beside: Any) -> Self:
+        """As a request names them, `beside` its private table. Columns that are not `declared` have the
+        public table's values. Raises InputError if that lacks a column or rows.
         """
-        if names is None and table is None:
-            return None
         if names is None or table is None:
             raise InputError(
                 "--public-columns and --public go together: which columns, and the table that has them"
@@ -62,6 +54,13 @@ class PublicColumns:
 
     @classmethod
     def _read(cls, source: Any, names: list[str], declared: Domain | None) -> Self:
+        from factored_mwem.tables.backends.opening import open_source
+        from factored_mwem.tables.codes.codec import encode, fit_columns
+        from factored_mwem.tables.codes.drafted import drafted_attribute
+        from factored_mwem.tables.codes.kinds import kind_of
+        from factored_mwem.tables.codes.profile import profile
+        from factored_mwem.tables.inputs.text_form import Reading
+
         table = open_source(source, Reading(names=names)).read_here("a public table is read by this program")
         for name in names:
             if name not in table.schema.names:

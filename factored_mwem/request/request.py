@@ -20,12 +20,12 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError, shown
 from factored_mwem.request.policy import Choices, Policy
 from factored_mwem.request.promise import Books
-from factored_mwem.request.public_columns import PublicColumns
 from factored_mwem.request.table import PrivateTable, declared_domain
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:
+    from factored_mwem.request.public_columns import PublicColumns
     from factored_mwem.tables.backends.source import PeopleSource
 
 NUMBERS = ("rows", "sample_seed")
@@ -99,9 +99,11 @@ class Request(PrivateTable):
             numbers[name] = None if value is None else int(value)
         policy = Policy.given(policy, choices)
         declared = own["domain"] = declared_domain(own["domain"])
-        public = PublicColumns.given(*named, declared, beside=table)
-        if public is None:
+        if named == (None, None):
             return cls.open(table, policy, workload=workload, **own, **numbers)
+        from factored_mwem.request.public_columns import PublicColumns
+
+        public = PublicColumns.given(*named, declared, beside=table)
         if declared is not None:
             own["domain"] = public.beside(declared)
         more: dict[str, Any] = {"known": public.attributes, "public": public}
