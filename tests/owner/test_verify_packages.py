@@ -62,7 +62,7 @@ def test_a_key_that_the_first_root_keeps_for_itself_is_seen(monkeypatch: pytest.
     """Planted: of a key that two roots claim, the first alone has the row."""
     honest = linked_views.first_of
     monkeypatch.setattr(linked_views, "first_of", lambda keys, root=None: honest(keys))
-    assert verified(40).failed
+    assert any(verified(40).failed for _ in range(9))  # a run with few draws of it may miss it
 
 
 def test_what_is_told_from_private_rows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
