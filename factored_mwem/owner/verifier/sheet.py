@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.random import Generator
 
 from factored_mwem.errors import InputError
@@ -281,11 +282,25 @@ def _series(column: pa.ChunkedArray, dtype: Any) -> Any:
     Where the type knows nulls, it reads Arrow's columns itself: pandas would make floats of such integers.
     """
     if type(dtype).__name__ == "CategoricalDtype":
-        series = column.to_pandas().astype("category")
+        series = _categories(plain(_single(column)))
         return series.cat.as_ordered() if dtype.ordered else series
     if hasattr(dtype, "__from_arrow__"):
         return column.to_pandas(types_mapper=lambda _: dtype)
     return column.to_pandas().astype(dtype)
+
+
+def _categories(column: pa.Array) -> Any:
+    """As `astype("category")`, which takes texts that differ behind a NUL alone for one (pandas 2): the rows
+    of others would change with one row.
+    """
+    import pandas as pd
+
+    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+        return column.to_pandas().astype("category")
+    values = column.unique().drop_null()
+    values = values.take(pc.sort_indices(values))
+    codes = pc.index_in(column, values).fill_null(-1)
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(values.to_pylist(), dtype=object)))
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:
