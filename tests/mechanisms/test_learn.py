@@ -149,6 +149,7 @@ def test_recoded_rows_are_the_rows_of_the_settled_domain(
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @example(kind="number", seed=322, rows=60, epsilon=30.0, sure=False)
+@example(kind="mixed", seed=23, rows=60, epsilon=30.0, sure=False)
 @tables
 def test_noisy_counts_stay_with_the_codes_that_they_count(
     kind: str, seed: int, rows: int, epsilon: float, sure: bool
@@ -174,7 +175,8 @@ def test_noisy_counts_stay_with_the_codes_that_they_count(
     cut_off = max(INEXACT * rows, finer(table["x"]) if attribute.type == "number" else 0)
     assert np.abs(measured.noisy - true)[same].max(initial=0) <= cut_off
     assert (measured.noisy <= true + cut_off).all()
-    assert noisy[~settled.kept].max(initial=0) <= pruning.CLEAR * measured.stddev  # nothing that is there
+    clear = max(pruning.CLEAR, pruning.level(len(noisy)))  # one of many single values must stand out more
+    assert noisy[~settled.kept].max(initial=0) <= clear * measured.stddev  # nothing that is there
 
 
 def test_a_special_value_in_the_middle_of_a_bin_does_not_stand_for_it() -> None:

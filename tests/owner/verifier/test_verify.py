@@ -50,7 +50,7 @@ from factored_mwem.owner.verifier.comparison import (
 )
 from factored_mwem.owner.verifier.edits import based, edited
 from factored_mwem.owner.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
-from factored_mwem.owner.verifier.sheet import Stranger, sheet_of
+from factored_mwem.owner.verifier.sheet import Stranger, _categories, sheet_of
 from factored_mwem.owner.verifier.tap import tapped
 from factored_mwem.owner.verifier.verify import sweep
 from factored_mwem.owner.verifier.watch import Parted, Recorder
@@ -435,6 +435,14 @@ def frame_of_many_types() -> pd.DataFrame:
             "category": pd.Categorical(words, ordered=True),
         }
     )
+
+
+def test_categories_that_differ_behind_a_nul_stay_apart() -> None:
+    """pandas 2 makes one of them by itself: a row more would have changed others, which no program did."""
+    texts = ["Male\0x", "Male", None, "Female", "Male"]
+    made = _categories(pa.array(texts))
+    assert made.dtype == "category" and [None if x != x else x for x in made.tolist()] == texts
+    assert list(made.cat.categories) == ["Female", "Male", "Male\0x"]
 
 
 def test_neighbours_of_a_frame_have_its_types(tmp_path: Path) -> None:
