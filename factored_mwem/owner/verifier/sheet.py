@@ -282,16 +282,16 @@ def _series(column: pa.ChunkedArray, dtype: Any) -> Any:
     Where the type knows nulls, it reads Arrow's columns itself: pandas would make floats of such integers.
     """
     if type(dtype).__name__ == "CategoricalDtype":
-        series = _categories(plain(_single(column)))
+        series = _categories(plain(_single(column)), dtype.categories.dtype)
         return series.cat.as_ordered() if dtype.ordered else series
     if hasattr(dtype, "__from_arrow__"):
         return column.to_pandas(types_mapper=lambda _: dtype)
     return column.to_pandas().astype(dtype)
 
 
-def _categories(column: pa.Array) -> Any:
-    """As `astype("category")`, which takes texts that differ behind a NUL alone for one (pandas 2): the rows
-    of others would change with one row.
+def _categories(column: pa.Array, of: Any) -> Any:
+    """As `astype("category")` does, with categories `of` a type. But that takes texts that differ behind a
+    NUL alone for one (pandas 2), so the rows of others would change with one row.
     """
     import pandas as pd
 
@@ -300,7 +300,7 @@ def _categories(column: pa.Array) -> Any:
     values = column.unique().drop_null()
     values = values.take(pc.sort_indices(values))
     codes = pc.index_in(column, values).fill_null(-1)
-    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(values.to_pylist(), dtype=object)))
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(values.to_pylist(), dtype=of)))
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

@@ -440,7 +440,7 @@ def frame_of_many_types() -> pd.DataFrame:
 def test_categories_that_differ_behind_a_nul_stay_apart() -> None:
     """pandas 2 makes one of them by itself: a row more would have changed others, which no program did."""
     texts = ["Male\0x", "Male", None, "Female", "Male"]
-    made = _categories(pa.array(texts))
+    made = _categories(pa.array(texts), pd.Index(["a"]).dtype)
     assert made.dtype == "category" and [None if x != x else x for x in made.tolist()] == texts
     assert list(made.cat.categories) == ["Female", "Male", "Male\0x"]
 
