@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from factored_mwem.cli.inputs import domain_path, source_of, title
+from factored_mwem.cli.inputs import (
+    LinkFlags,
+    TableName,
+    check_kept,
+    domain_path,
+    package_at,
+    source_of,
+    title,
+)
 from factored_mwem.cli.options import (
     RELEASE,
     Json,
@@ -69,22 +77,13 @@ def attack_command(
     removes it.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli.inputs import LinkFlags, package_at
-    from factored_mwem.cli.jobs import check_files, public_of
+    from factored_mwem.cli.jobs import public_of
     from factored_mwem.owner.attack.attack import Effort, attack
     from factored_mwem.pipeline.progress import show_count
-    from factored_mwem.tables.inputs.uris import STANDARD_INPUT, is_uri
-    from factored_mwem.tables.outputs.targets import target_of
 
     source = source_of(table)
-    if str(source) == STANDARD_INPUT or settings.push_down:
-        raise InputError("attack reads the rows again and again; write them to a file first, and name that")
-    if package_at(source, LinkFlags()) is not None:
-        raise InputError("attack takes one table; fmwem verify takes tables that belong together")
-    if is_uri(output or ""):
-        raise InputError(f"{output}: what an attack saw stays on this machine; name a file here")
-    kept = Path(output or f"{title(source)}{ENDING}")
-    check_files([target_of(str(kept))], source, settings)
+    check_kept(source, settings, "attack")
+    kept = _kept(source, settings, output)
     if overwrite:
         kept.unlink(missing_ok=True)
     show = console.wants_progress(no_progress) and not json_only
@@ -103,6 +102,21 @@ def attack_command(
     print(json.dumps(found.facts) if json_only else attack_text(found), flush=True)
     if not found.holds:
         raise typer.Exit(1)
+
+
+def _kept(source: TableName, settings: ReleaseSettings, output: str | None) -> Path:
+    """Where what an attack sees is kept. Raises InputError if it cannot be, or several tables are named."""
+    from factored_mwem.cli.jobs import check_files
+    from factored_mwem.tables.inputs.uris import is_uri
+    from factored_mwem.tables.outputs.targets import target_of
+
+    if package_at(source, LinkFlags()) is not None:
+        raise InputError("attack takes one table; fmwem verify takes tables that belong together")
+    if is_uri(output or ""):
+        raise InputError(f"{output}: what an attack saw stays on this machine; name a file here")
+    kept = Path(output or f"{title(source)}{ENDING}")
+    check_files([target_of(str(kept))], source, settings)
+    return kept
 
 
 def attack_text(found: Attack) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from factored_mwem.errors import InputError
 
 if TYPE_CHECKING:
+    from factored_mwem.cli.settings import ReleaseSettings
     from factored_mwem.request.package import Package
 
 TableName = str | Path | Sequence[str | Path]
@@ -127,6 +128,16 @@ class LinkFlags:
     key: str | None = None
     foreign_key: str | None = None
     public: str | None = None
+
+
+def check_kept(source: TableName, settings: ReleaseSettings, command: str) -> None:
+    """Raises InputError if the rows cannot be read again and again, as a `command` does."""
+    from factored_mwem.tables.inputs.uris import STANDARD_INPUT
+
+    if str(source) == STANDARD_INPUT or settings.push_down:
+        raise InputError(
+            f"{command} reads the rows again and again; write them to a file first, and name that"
+        )
 
 
 def package_at(source: TableName, flags: LinkFlags) -> Package | None:

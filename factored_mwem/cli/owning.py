@@ -107,17 +107,15 @@ def verify_command(
     go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli.inputs import LinkFlags, package_at
+    from factored_mwem.cli.inputs import LinkFlags, check_kept, package_at
     from factored_mwem.cli.jobs import public_of
     from factored_mwem.cli.packaging import domains_beside, marginals_alone
     from factored_mwem.owner.verifier.packages import verify_tables
     from factored_mwem.owner.verifier.verify import verify
     from factored_mwem.pipeline.progress import show_count
-    from factored_mwem.tables.inputs.uris import STANDARD_INPUT
 
     source, workload = source_of(table), settings.workload_of(settings.marginals)
-    if str(source) == STANDARD_INPUT or settings.push_down:
-        raise InputError("verify reads the rows again and again; write them to a file first, and name that")
+    check_kept(source, settings, "verify")
     show = console.wants_progress(no_progress) and not json_only
     package = package_at(source, LinkFlags())
     with show_count("comparing with neighbours") if show else contextlib.nullcontext() as step:

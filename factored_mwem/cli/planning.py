@@ -72,7 +72,7 @@ def check(
         from factored_mwem.pipeline.forecasts.packages import forecast_package
 
         prospect = forecast_package(package, number)
-        print(json.dumps(prospect.facts) if json_only else package_text(prospect, number))
+        print(json.dumps(prospect.facts) if json_only else prospect_text(prospect, number))
         return
     forecast = forecast_of(job.request_of(source_of(table), settings), number)
     if json_only:
@@ -120,7 +120,7 @@ def plan(
     print(json.dumps(plans.facts) if json_only else planned_text(plans))
 
 
-def package_text(prospect: PackageProspect, roots: int) -> str:
+def prospect_text(prospect: PackageProspect, roots: int) -> str:
     """What a release of a package would do, table by table."""
     from factored_mwem.cli.console import lined, piece
 

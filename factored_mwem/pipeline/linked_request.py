@@ -147,8 +147,11 @@ class LinkedRequest:
 
     def policy_of(self, table: LinkedTable, constant: Sequence[str] = ()) -> Policy:
         """The policy of the release of one table: of a root's rows, or of whatever hangs on a root."""
-        chosen = {name: getattr(self.policy, name) for name in self.policy.model_fields_set}
-        chosen |= {"privacy_id": ROOT, "records": "checked"} | dict.fromkeys(Dialect.model_fields)  # as read
+        chosen = (
+            self.policy.chosen
+            | {"privacy_id": ROOT, "records": "checked"}
+            | dict.fromkeys(Dialect.model_fields)
+        )  # as read
         if table.parent is None:
             return Policy.made({**chosen, "contributions": 1})
         return Policy.made({**chosen, "people": True, "person_columns": tuple(constant)})
@@ -227,8 +230,7 @@ class LinkedRequest:
     @property
     def promise(self) -> Policy:
         """The policy as far as it is a promise: of one row of the root, however many hang on it."""
-        chosen = {name: getattr(self.policy, name) for name in self.policy.model_fields_set}
-        return Policy.made({**chosen, "contributions": 1})
+        return Policy.made({**self.policy.chosen, "contributions": 1})
 
     @property
     def spending(self) -> Spending:

@@ -84,8 +84,13 @@ class Chosen(BaseModel):
         if policy is not None and type(policy) is cls and not defaults:
             return policy
         if policy is not None:
-            choices = {name: getattr(policy, name) for name in policy.model_fields_set}
+            choices = policy.chosen
         return cls.made({**defaults, **choices})
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The fields that were set, not left at their defaults."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """The promise, and what is not the default: a screen at most."""

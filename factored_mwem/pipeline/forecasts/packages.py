@@ -56,12 +56,8 @@ def forecast_package(request: LinkedRequest, roots: int) -> PackageProspect:
 
 def plan_package(request: LinkedRequest, epsilons: Sequence[float], roots: int) -> list[PackageProspect]:
     """The same at several epsilons, the least first."""
-    policies = [Policy.made({**_chosen(request.policy), "epsilon": each}) for each in sorted(set(epsilons))]
+    policies = [Policy.made({**request.policy.chosen, "epsilon": each}) for each in sorted(set(epsilons))]
     return [forecast_package(replace(request, policy=policy), roots) for policy in policies]
-
-
-def _chosen(policy: Policy) -> dict[str, Any]:
-    return {name: getattr(policy, name) for name in policy.model_fields_set}
 
 
 def _epsilon(policy: Policy, budget: Budget, share: Fraction) -> float:
