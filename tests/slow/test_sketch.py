@@ -43,10 +43,11 @@ def test_rows_carry_the_noise_that_was_charged_and_half_of_it_is_seen(kind: str)
         assert fits(noisy, KINDS[kind][1], scale) == (factor == 1.0)
 
 
-@pytest.mark.parametrize("factor", [1.0, 0.4, 2.5])
+@pytest.mark.parametrize("factor", [1.0, 0.2, 4.0])
 def test_answers_are_as_far_off_as_their_error_bars_say(factor: float) -> None:
     """Of noise alone, for a list of one key: sixty squared distances in standard deviations together, against
-    the chi-squared distribution, outside of which lies one in 10^10. Other scales show.
+    the chi-squared distribution, outside of which lies one in 10^10. A fifth and four times the noise show:
+    either would be inside less often still.
     """
     low, high = (float(chi2.ppf(p, 60)) for p in (5e-11, 1 - 5e-11))
     off = []
