@@ -375,7 +375,7 @@ simulated; for workloads of random boxes; for the neighbours of a table that is 
 
 
 NUMPYS = (
-    "model.drawing", "model.evidence", "model.sampling", "model.refinement", "pipeline.completed",
+    "model.drawing", "model.evidence", "pipeline.sampling", "model.refinement", "pipeline.completed",
     "pipeline.linked_rows", "pipeline.people", "pipeline.scales", "pipeline.sequences", "pipeline.usual",
     "tables.codes.decode", "tables.codes.derive", "tables.codes.tie",
 )  # fmt: skip

@@ -26,7 +26,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.ledger.run import Run
 from factored_mwem.pipeline.progress import Progress
-from factored_mwem.pipeline.publication import Publication
+from factored_mwem.pipeline.publication import Publication, reusable
 from factored_mwem.pipeline.publish import Writing, load_manifest, publish
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import Statement
@@ -208,7 +208,7 @@ def _reused(running: Run, files: ReleaseFiles, settings: ReleaseSettings) -> Rel
     a model, those of a run that kept none will do.
     """
     for kept in (files, *([replace(files, model=None)] if settings.model is None else ())):
-        if running.reusable(kept):
+        if reusable(running, kept):
             return kept
     return None
 
@@ -255,7 +255,7 @@ def learn(table: TableName, settings: ReleaseSettings) -> tuple[LearntDomain, di
     request = LearningRequest.of(table, settings.policy, settings.columns)
     place = Publication(files, IfExists(settings.overwrite), settings.booking)
     with request.spending.booked(settings.booking) as running:
-        reused = running.reusable(files)
+        reused = reusable(running, files)
         with place.of(running):
             learnt = make_domain(request, running)
             text = json.dumps(learnt.to_dict(), indent=1, ensure_ascii=False) + "\n"

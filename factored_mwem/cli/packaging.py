@@ -19,9 +19,9 @@ from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.tables.outputs.targets import folder_of
 
 if TYPE_CHECKING:
-    from factored_mwem.mechanisms.rounds import Report
     from factored_mwem.pipeline.linked_publish import PackageFiles
     from factored_mwem.pipeline.linked_request import LinkedRequest
+    from factored_mwem.pipeline.progress import Progress
     from factored_mwem.request.package import Package
 
 TAKEN = frozenset(("policy", "marginals", "rows", "output", "no_model", "overwrite", "sample_seed", "ledger",
@@ -43,7 +43,7 @@ def run_package(
     package: Package,
     source: TableName,
     settings: ReleaseSettings,
-    report: Report,
+    report: Callable[[Progress], None],
     warn: Callable[[str], None] = lambda _: None,
 ) -> PackageDone:
     """Release the tables of a package and write its files. What can be refused is refused before a row is

@@ -52,7 +52,7 @@ def build(
     from factored_mwem.cli.console import closing, piece, replaced_text
     from factored_mwem.cli.jobs import check_files, facts_of
     from factored_mwem.files.files import IfExists
-    from factored_mwem.pipeline.publication import Publication
+    from factored_mwem.pipeline.publication import Publication, reusable
     from factored_mwem.sessions.sketch.build import SketchRequest, make_sketch
     from factored_mwem.tables.outputs.release_files import RecordFiles
     from factored_mwem.tables.outputs.targets import target_of
@@ -66,7 +66,7 @@ def build(
     request = SketchRequest.of(source, key, keys=listed, **shape, **settings.terms())
     place = Publication(files, IfExists(overwrite), settings.booking)
     with request.spending.booked(settings.booking) as run:
-        reused = run.reusable(files)
+        reused = reusable(run, files)
         with place.of(run):
             sketch = make_sketch(request, run)
             record = place.put(target, lambda exists: sketch.save(target, exists=exists), sketch.statement)

@@ -35,7 +35,7 @@ def promise(release: Published) -> dict[str, Any]:
         "spentEpsilon": g.spent_epsilon,
         "neighbours": g.neighbours,
         "contributions": g.contributions,
-        "privacyUnit": release.policy.protected(),
+        "privacyUnit": release.manifest.asked_policy.protected(),
     }
 
 
@@ -54,22 +54,23 @@ def sentences(release: Published) -> dict[str, str]:
 def adjacency(release: Published) -> str:
     """Which tables are adjacent, precisely."""
     rows = _rows(release)
-    if release.policy.neighbours is Neighbours.ADD_REMOVE:
+    policy = release.manifest.asked_policy
+    if policy.neighbours is Neighbours.ADD_REMOVE:
         change = f"one person with {rows} is added or removed"
         distance = f"the symmetric difference of the two tables, as multisets of rows, has {rows}"
     else:
         change = f"the rows of one person, {rows}, are exchanged for those of another, {rows}"
         distance = f"{rows} of the one are not in the other, as multisets of rows, and the other way round"
-    if release.policy.privacy_id is not None:
-        distance += f", once {rows} of each value of the column {release.policy.privacy_id!r} are kept"
-    same = ". Both have the same number of rows" if release.policy.unit.total_is_public else ""
+    if policy.privacy_id is not None:
+        distance += f", once {rows} of each value of the column {policy.privacy_id!r} are kept"
+    same = ". Both have the same number of rows" if policy.unit.total_is_public else ""
     record = assumption(release, "records")
     sentence = f"Two tables are adjacent where {change}: {distance}{same}."
     return sentence + (f" {_sentence(record)}" if record else "")
 
 
 def _rows(release: Published) -> str:
-    k = release.policy.contributions
+    k = release.manifest.asked_policy.contributions
     return f"at most {k:,} rows" if k > 1 else "at most one row"
 
 
@@ -106,7 +107,11 @@ def mechanisms(release: Published) -> str:
     manifest = release.manifest
     drawn = Counter(charge.mechanism.value for charge in manifest.ledger)
     listed = ", ".join(f"{name} ({times:,} times)" for name, times in drawn.items())
-    loop = "the MWEM algorithm" if release.policy.engine == "mwem" else "a loop after MWEM on clique trees"
+    loop = (
+        "the MWEM algorithm"
+        if release.manifest.asked_policy.engine == "mwem"
+        else "a loop after MWEM on clique trees"
+    )
     surroundings = assumption(release, "surroundings")
     return (
         f"{loop[0].upper()}{loop[1:]} selects what to ask and measures it with noise: {listed}. "
@@ -119,7 +124,7 @@ def mechanisms(release: Published) -> str:
 
 
 def post_processing(release: Published) -> str:
-    if release.policy.engine == "mwem":
+    if release.manifest.asked_policy.engine == "mwem":
         fitted = "A distribution is fitted to the noisy answers by multiplicative weights"
         drawn = "rows are drawn from it"
     else:
@@ -165,7 +170,7 @@ def data_domain(release: Published) -> str:
     first = release.columns[:MAX_COLUMNS]
     rest = len(release.columns) - len(first)
     more = f"; and {rest:,} more" if rest else ""
-    size = "a public number" if release.policy.unit.total_is_public else "any number"
+    size = "a public number" if release.manifest.asked_policy.unit.total_is_public else "any number"
     return f"Tables with {size} of rows and these columns: {'; '.join(map(in_words, first))}{more}."
 
 

@@ -82,7 +82,7 @@ def dataset(release: Published, owner: Owner) -> dict[str, Any]:
 
 
 def _responsible(release: Published, owner: Owner) -> dict[str, Any]:
-    protected = f"{accounts.title(release)} Protected: {release.policy.protected()}."
+    protected = f"{accounts.title(release)} Protected: {release.manifest.asked_policy.protected()}."
     return {
         "rai:dataCollection": owner.data_collection,
         "rai:dataUseCases": owner.intended_use,
@@ -105,7 +105,7 @@ def _activity(release: Published) -> dict[str, Any]:
         "adjacency": accounts.adjacency(release),
         "composition": accounts.composition(release),
         "mechanisms": accounts.mechanisms(release),
-        "engine": release.policy.engine,
+        "engine": release.manifest.asked_policy.engine,
         "rounds": manifest.rounds,
     }
     return {

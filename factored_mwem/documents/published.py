@@ -12,17 +12,14 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any
 
-from pydantic import ValidationError
-
 from factored_mwem.accounting.conversion import Composition, float_up
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute, Scalar
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.files.files import MAX_TEXT_BYTES, complaint
+from factored_mwem.files.files import MAX_TEXT_BYTES
 from factored_mwem.pipeline.record.manifest import Certificate, Manifest, read_record
-from factored_mwem.pipeline.record.manifest_check import cost_of, doubts
+from factored_mwem.pipeline.record.manifest_check import check_policy, cost_of, doubts
 from factored_mwem.pipeline.record.statement import Output, Statement
-from factored_mwem.request.policy import Policy, split_policy
 from factored_mwem.tables.outputs.descriptors import MEDIA_TYPES
 from factored_mwem.tables.outputs.targets import LocalFile, Target, digest_of
 
@@ -90,7 +87,6 @@ class Published:
     """The facts on the cards, all of them from the manifest."""
 
     manifest: Manifest
-    policy: Policy
     domain: Domain
     columns: tuple[ColumnSection, ...]
     files: tuple[PublishedFile, ...]
@@ -126,14 +122,14 @@ class Published:
         cost = cost_of(manifest)
         if doubt is not None or cost is None:
             raise InputError(str(doubt))
-        policy, domain = _policy(manifest), _domain(manifest)
+        check_policy(manifest)
+        domain = _domain(manifest)
         _check_certificate(manifest.certificate)
         if manifest.output is None:
             raise InputError("it belongs to no file; write the release to one first")
         zcdp = manifest.guarantee.composition is Composition.ZCDP
         return cls(
             manifest=manifest,
-            policy=policy,
             domain=domain,
             columns=_columns(manifest, domain),
             files=_files(manifest.output),
@@ -171,23 +167,6 @@ def _content(target: Target) -> bytes:
         return target.read()
     with open(target.path, "rb") as file:
         return file.read(MAX_TEXT_BYTES + 1)
-
-
-def _policy(manifest: Manifest) -> Policy:
-    lasting, _ = split_policy(manifest.policy)
-    try:
-        policy = Policy.model_validate(lasting)
-    except ValidationError as error:
-        problem = complaint(error)
-    else:
-        promise = manifest.guarantee
-        promised = (promise.epsilon, promise.delta, promise.neighbours, promise.contributions)
-        if promised != (policy.epsilon, policy.delta, policy.neighbours.value, policy.contributions):
-            raise InputError("its guarantee is not that of its policy")
-        if (promise.composition is Composition.ZCDP) != (promise.delta > 0):
-            raise InputError("its composition does not fit its delta")
-        return policy
-    raise InputError(f"its policy: {problem}")
 
 
 def _domain(manifest: Manifest) -> Domain:

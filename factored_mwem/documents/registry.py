@@ -77,7 +77,7 @@ def _privacy_loss(release: Published) -> dict[str, Any]:
     if release.rho is not None:
         numbers |= {"delta": promise.delta, "rho": release.rho}
     return {
-        "privacy_unit": markdown(release.policy.protected()),
+        "privacy_unit": markdown(release.manifest.asked_policy.protected()),
         "privacy_unit_details": markdown(accounts.adjacency(release)),
         "privacy_parameters": numbers,
         "privacy_parameters_details": markdown(accounts.parameters(release)),

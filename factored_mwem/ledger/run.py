@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from factored_mwem.ledger.journal import Journal, Journaled
     from factored_mwem.ledger.ledger import Ledger
     from factored_mwem.request.promise import Promise
-    from factored_mwem.tables.outputs.release_files import Files
-    from factored_mwem.tables.outputs.targets import Target
 
 LAST_WORD_SECONDS = 5.0
 """How long a failed run waits for the ledger, to record the failure. Its cost counts in any case."""
@@ -328,25 +326,24 @@ class Run:
         """Whether an earlier attempt has the same id, and may have written files."""
         return self._entry is not None
 
-    def wrote(self, target: Target) -> bool:
-        """Whether the file at `target` is one that this run wrote when it finished."""
-        if self._entry is None or not target.there():
-            return False
-        return any(target.sha256() in digests.values() for digests in self._entry.files)
+    @property
+    def written(self) -> list[dict[str, str]]:
+        """sha256 by role of the files that earlier attempts wrote, once for each that finished."""
+        return self._entry.files if self._entry is not None else []
 
-    def reusable(self, files: Files) -> bool:
-        """Whether the run was finished and these files are what it wrote."""
-        if self._entry is None or self._entry.state != "finished":
-            return False
-        return all(output.there() for output in files.all) and files.digests() in self._entry.files
+    @property
+    def was_finished(self) -> bool:
+        """Whether an earlier attempt ended with its files in place."""
+        return self._entry is not None and self._entry.state == "finished"
 
-    def finish(self, files: Files | None = None) -> None:
-        """Record that the release is complete, with its files, if there are any, in place."""
-        self._finished = files is not None
+    def finish(self, digests: Callable[[], dict[str, str]] | None = None) -> None:
+        """Record that the release is complete, with its files in place, if there are any; `digests()`: their
+        sha256 by role.
+        """
+        self._finished = digests is not None
         reach("before finish")
         if self._file is not None and self._number is not None:
-            before = self._entry.files if self._entry is not None else []
-            now = files.digests() if files is not None else {}
+            before, now = self.written, digests() if digests is not None else {}
             self._file.change(self._number, "finished", files=[*before, now] if now not in before else None)
         reach("after finish")
 
@@ -357,8 +354,7 @@ class Run:
         if self.charged:
             failure.retryable, failure.advice = self._outlook(error)
             log.info("ended early, after noise was paid for: %s", failure.advice)
-        finished = self._finished or (self._entry is not None and self._entry.state == "finished")
-        if self._file is not None and self._number is not None and not finished:
+        if self._file is not None and self._number is not None and not (self._finished or self.was_finished):
             with contextlib.suppress(FmwemError):
                 self._file.change(self._number, "failed", patience=LAST_WORD_SECONDS)
 

@@ -112,6 +112,17 @@ class ConditionalDrawing(Drawing):
         return self._drawn(rows, dealing(rows, rng), evidence)
 
 
+class GroupedCodes:
+    """Codes of an attribute by group: `group: int64[code]`, and the share of rows, `share: float64[code]`."""
+
+    def __init__(self, share: np.ndarray, group: np.ndarray) -> None:
+        self._group, self._table = group, conditional(share, group, int(group.max()) + 1)
+
+    def drawn(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """int64[row]: codes of the groups that `codes: int64[row]` are in, each by its share alone."""
+        return dealt_alone(self._table, self._group[codes], rng.random(len(codes)))
+
+
 def dealing(rows: int, rng: np.random.Generator) -> Dealt:
     """Deals rows within one row of their share of each group, see `deal`."""
     hand = np.empty(rows, dtype=np.int64)  # scratch

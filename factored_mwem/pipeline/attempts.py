@@ -23,10 +23,10 @@ from factored_mwem.mechanisms.registry import mechanism
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.mechanisms.rounds import Report
 from factored_mwem.model.forest import Forest
-from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.drawable import generator, number_of_rows
 from factored_mwem.pipeline.record.describe import drawable_of
 from factored_mwem.pipeline.record.manifest import Certificate
+from factored_mwem.pipeline.sampling import Batches
 from factored_mwem.privacy.session import Session
 
 if TYPE_CHECKING:

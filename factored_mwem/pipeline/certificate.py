@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.certify import CONFIDENCE, Error, Extent, Released, certify
-from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.people import PeopleBatches
 from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError
+from factored_mwem.pipeline.sampling import Batches
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Criterion, Policy
 from factored_mwem.tables.backends.codes import Codes

@@ -25,8 +25,8 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.reweighted import reweighted
-from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.drawable import Drawable, aims_for, generator
+from factored_mwem.pipeline.sampling import Batches
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.parsing import plain, read_units
 from factored_mwem.workload.workload import Workload

@@ -15,8 +15,8 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.model.forest import Forest
-from factored_mwem.model.sampling import Batches, aims_of
 from factored_mwem.pipeline.record.manifest import PeopleFacts
+from factored_mwem.pipeline.sampling import Batches, aims_of
 from factored_mwem.request.policy import DEFAULT_MAX_ROWS
 from factored_mwem.request.request import Request
 from factored_mwem.workload.workload import Workload

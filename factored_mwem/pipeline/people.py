@@ -24,8 +24,8 @@ from factored_mwem.model.drawing import ConditionalDrawing
 from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.reweighted import reweighted
-from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.record.manifest import PeopleFacts
+from factored_mwem.pipeline.sampling import Batches
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.derive import decode_table
 

@@ -41,7 +41,7 @@ class Publication(Generic[Kept]):
 
     def reused(self, run: Run) -> Statement | None:
         """The record of a run that was finished before, if its files are as it left them."""
-        return read_record(self.files.manifest.read()) if run.reusable(self.files) else None
+        return read_record(self.files.manifest.read()) if reusable(run, self.files) else None
 
     @contextlib.contextmanager
     def of(self, run: Run) -> Iterator[None]:
@@ -60,7 +60,7 @@ class Publication(Generic[Kept]):
                 output.sweep()
         with self.undone():
             yield
-        run.finish(self.files)
+        run.finish(self.files.digests)
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
@@ -112,6 +112,11 @@ class Publication(Generic[Kept]):
         reach("before manifest")
         write_text(self.files.manifest, statement.model_dump_json(indent=1) + "\n", self.exists)
         return statement
+
+
+def reusable(run: Run, files: Files) -> bool:
+    """Whether the run was finished before, and these files are what it wrote."""
+    return run.was_finished and all(file.there() for file in files.all) and files.digests() in run.written
 
 
 def _earlier(record: Target) -> Replaced:

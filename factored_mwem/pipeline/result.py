@@ -16,9 +16,9 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import InputError
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.files.files import IfExists
-from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.drawable import Drawable
 from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.sampling import Batches
 from factored_mwem.pipeline.saving import model_file
 from factored_mwem.pipeline.saving.model_fields import Contents
 from factored_mwem.pipeline.saving.replicating import COUNT, CountReport, Keeper, tables

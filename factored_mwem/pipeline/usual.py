@@ -24,8 +24,7 @@ import pyarrow as pa
 
 from factored_mwem.domain.agreement import groupings_of
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
-from factored_mwem.kernels.drawing import Conditional
-from factored_mwem.model.drawing import ConditionalDrawing, conditional, dealt_alone
+from factored_mwem.model.drawing import ConditionalDrawing, GroupedCodes
 from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.pipeline.people import PeopleBatches
 from factored_mwem.tables.codes.agreement import agreement_of
@@ -48,15 +47,14 @@ person are drawn one by one.
 @dataclass(slots=True, eq=False)
 class KeptColumn:
     """Attribute `at` of the model, where rows may keep the usual code or its group in coarser and coarser
-    `groupings`, each a table of codes by their group. `wanted: float64[grouping]`: how often two rows of a
+    `groupings`. `wanted: float64[grouping]`: how often two rows of a
     person agree; `keeping`: how often a row keeps so much, or more; `gain`: how much more often two must for
     rows to agree in one pair more, 0 where noise hides whether they agree more often than by chance.
     """
 
     name: str
     at: int
-    groupings: Sequence[Conditional]
-    groups: Sequence[np.ndarray]
+    groupings: Sequence[GroupedCodes]
     wanted: np.ndarray
     keeping: np.ndarray
     gain: np.ndarray
@@ -66,10 +64,10 @@ class KeptColumn:
         domain, model = batches.domain.modelled, batches.of_people
         at = domain.names.index(name)
         share = model.marginal((at,)) / model.total
-        groups = [each.of_codes(np.arange(len(share))) for each in groupings_of(domain[name])]
-        tables = [conditional(share, group, int(group.max()) + 1) for group in groups]
+        groups = (each.of_codes(np.arange(len(share))) for each in groupings_of(domain[name]))
+        groupings = [GroupedCodes(share, group) for group in groups]
         wanted = np.array(batches.people.agreement[name])
-        return cls(name, at, tables, groups, wanted, *np.zeros((2, len(groups))))
+        return cls(name, at, groupings, wanted, *np.zeros((2, len(groupings))))
 
     def begin(self, by_chance: np.ndarray, noise: float) -> None:
         """What rows keep where they agree so often by chance, as far as noise can tell."""
@@ -86,9 +84,7 @@ class KeptColumn:
 
     def drawn(self, usual: np.ndarray, grouping: int, rng: np.random.Generator) -> np.ndarray:
         """int64[row]: codes of the groups that `usual: int64[row]` are in."""
-        if not grouping:
-            return usual
-        return dealt_alone(self.groupings[grouping], self.groups[grouping][usual], rng.random(len(usual)))
+        return self.groupings[grouping].drawn(usual, rng) if grouping else usual
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +127,7 @@ class UsualBatches(PeopleBatches):
         own = self.domain.modelled
         groupings = {column.name: groupings_of(own[column.name]) for column in self._kept}
         numbers = agreement_of(person, {c.name: codes[c.at] for c in self._kept}, groupings, FINE)
-        ends = np.cumsum([len(column.groups) for column in self._kept])[:-1]
+        ends = np.cumsum([len(column.groupings) for column in self._kept])[:-1]
         return np.split(numbers[1:] / max(int(numbers[0]), 1), ends)
 
     def _cells(self, rng: np.random.Generator) -> float:
@@ -171,7 +167,7 @@ class UsualBatches(PeopleBatches):
         """
         places = (np.arange(PATTERNS) + 0.5) / PATTERNS
         ways = [np.searchsorted(c.keeping, rng.permutation(places)).tolist() for c in self._kept]
-        most = [len(column.groups) for column in self._kept]
+        most = [len(column.groupings) for column in self._kept]
         return [
             tuple(way if way < end else None for way, end in zip(pattern, most, strict=True))
             for pattern in zip(*ways, strict=True)

@@ -20,10 +20,10 @@ import pyarrow as pa
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.files.files import IfExists
-from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.publication import Publication
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import Output, PartFile
+from factored_mwem.pipeline.sampling import Batches
 from factored_mwem.tables.outputs.formats import write_batches
 from factored_mwem.tables.outputs.release_files import ReleaseFiles, manifest_of
 from factored_mwem.tables.outputs.targets import Destination, Folder, digest_of, part_name

@@ -32,6 +32,7 @@ from factored_mwem.ledger.journal_folder import JournalFile
 from factored_mwem.ledger.ledger import Ledger
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms import mwem
+from factored_mwem.pipeline.publication import reusable
 from factored_mwem.pipeline.release import make, spending_of
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -433,13 +434,14 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(anywhere: Place, tm
     """Files that are as they were are the release; only to make them again takes the journal."""
     out = tmp_path / "out"
     out.write_text("rows")
+    files = ReleaseFiles(target_of(out), target_of(out))
     with begun(anywhere) as run:
         make(REQUEST, run, noise=FakeNoise())
-        run.finish(ReleaseFiles(target_of(out), target_of(out)))
+        run.finish(files.digests)
     for change in (lambda: None, anywhere.lose_journals):
         change()
         with begun(anywhere, "2") as again:
-            assert again.reusable(ReleaseFiles(target_of(out), target_of(out)))
+            assert reusable(again, files)
         with (
             pytest.raises(Lost, match="another version"),
             begun(anywhere, "2") as again,

@@ -20,14 +20,13 @@ from support.naive import cells_of, counts_within_one
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.drawing import Conditional, deal
-from factored_mwem.model import sampling
-from factored_mwem.model import sampling as module
 from factored_mwem.model.clique_tree import CliqueTree, grid
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.drawing import Drawing, draw
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.sampling import MAX_BATCH_ROWS, Batches
+from factored_mwem.pipeline import sampling
 from factored_mwem.pipeline.drawable import generator
+from factored_mwem.pipeline.sampling import MAX_BATCH_ROWS, Batches
 
 CHANCE = 1e-9
 """A sound sampler fails a statistical test this often."""
@@ -156,7 +155,7 @@ def test_components_in_one_order_would_be_noticed() -> None:
 
 def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch has combs and orders of its own: many short ones, put together, are independent too."""
-    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 50)
+    monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 50)
     model = model_of((3, 4), [(0,), (1,)], 6, alpha=5.0)
     codes = columns_of(list(batches_of(model, 20_000, 1)))
     assert pairing(codes, *model.components) > CHANCE
@@ -168,7 +167,7 @@ def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPa
 )
 def test_rows_come_in_batches(rows: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows as asked, at most MAX_BATCH_ROWS at a time, each batch within one row of the shares."""
-    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 10)
+    monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 10)
     model = model_of((2, 3), [(0, 1)], 7)
     batches = list(batches_of(model, rows, 0))
     assert [batch.num_rows for batch in batches] == sizes

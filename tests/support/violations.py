@@ -129,7 +129,7 @@ one_draw | privacy.discover | class ColumnDiscovery:
 no_seed | privacy.noise | def add(values, *, seed=None): ...
 no_seed | privacy.discover | x = np.random.default_rng(0)
 no_seed | mechanisms.mwem | x = np.random.random(3)
-no_seed | model.sampling | rng = np.random.default_rng()
+no_seed | pipeline.sampling | rng = np.random.default_rng()
 one_door | privacy.counts | class PrivateRows(Sealed):
     def first(self) -> PrivateRows:
         return self._contents

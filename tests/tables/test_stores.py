@@ -37,7 +37,7 @@ def model() -> Release:
 @pytest.fixture
 def made(model: Release, monkeypatch: pytest.MonkeyPatch) -> Release:
     """Three parts of twenty rows, of twenty and of ten."""
-    monkeypatch.setattr("factored_mwem.model.sampling.MAX_BATCH_ROWS", 20)
+    monkeypatch.setattr("factored_mwem.pipeline.sampling.MAX_BATCH_ROWS", 20)
     monkeypatch.setattr(writing, "PART_ROWS", 20)
     return model
 

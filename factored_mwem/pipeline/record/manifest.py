@@ -5,6 +5,7 @@ check it. It holds only facts safe to publish.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -12,6 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, without_example
 from factored_mwem.pipeline.record.statement import Part, Statement
+from factored_mwem.request.policy import Policy, split_policy
 from factored_mwem.workload.workload import Workload
 
 
@@ -217,6 +219,15 @@ class Manifest(Statement):
     def counted(self) -> int:
         """About how much was counted in the unit of the noise: rows, or grains of people."""
         return self.estimated_rows if self.people is None else self.people.estimated * self.people.grains
+
+    @cached_property
+    def asked_policy(self) -> Policy:
+        """The requested policy, without the limits of a machine. Raises InputError if it is none."""
+        try:
+            return Policy.model_validate(split_policy(self.policy)[0])
+        except ValidationError as error:
+            problem = complaint(error)
+        raise InputError(f"its policy: {problem}")
 
     @property
     def queries(self) -> Workload:

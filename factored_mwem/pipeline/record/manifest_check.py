@@ -95,6 +95,16 @@ def _own(record: Statement, cost: tuple[Fraction, Fraction] | None) -> Iterator[
         yield f"{stated}, more than the epsilon {promise.epsilon:g} that it promises"
 
 
+def check_policy(manifest: Manifest) -> None:
+    """Raises InputError where a manifest's guarantee is not that of its policy."""
+    policy, promise = manifest.asked_policy, manifest.guarantee
+    promised = (promise.epsilon, promise.delta, promise.neighbours, promise.contributions)
+    if promised != (policy.epsilon, policy.delta, policy.neighbours.value, policy.contributions):
+        raise InputError("its guarantee is not that of its policy")
+    if (promise.composition is Composition.ZCDP) != (promise.delta > 0):
+        raise InputError("its composition does not fit its delta")
+
+
 def _check(record: Statement, cost: tuple[Fraction, Fraction] | None) -> None:
     """Raises ValueError if its numbers are impossible for a release; the file may come from anybody."""
     if cost is None:

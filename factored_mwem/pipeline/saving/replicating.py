@@ -12,7 +12,7 @@ import pyarrow as pa
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.model.drawing import Drawing
-from factored_mwem.model.sampling import MAX_BATCH_ROWS
+from factored_mwem.pipeline.sampling import MAX_BATCH_ROWS
 from factored_mwem.tables.codes.derive import decode_table
 
 if TYPE_CHECKING:
