@@ -74,7 +74,8 @@ if TYPE_CHECKING:
     )
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.opening import create_ledger, open_ledger
-    from factored_mwem.owner.attack.attack import Attack, Effort, attack
+    from factored_mwem.owner.attack.attack import attack
+    from factored_mwem.owner.attack.result import Attack, Effort
     from factored_mwem.owner.draft import draft
     from factored_mwem.owner.evaluation.evaluate import Errors, evaluate
     from factored_mwem.owner.page.private_report import private_report
@@ -112,7 +113,7 @@ __all__ = [
     "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
-    "Answer": "answers.answer", "Attack": "owner.attack.attack", "Effort": "owner.attack.attack",
+    "Answer": "answers.answer", "Attack": "owner.attack.result", "Effort": "owner.attack.result",
     "attack": "owner.attack.attack",
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
     "Errors": "owner.evaluation.evaluate", "LedgerFile": "ledger.file",

@@ -32,7 +32,7 @@ from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
 if TYPE_CHECKING:
-    from factored_mwem.owner.attack.attack import Attack
+    from factored_mwem.owner.attack.result import Attack
 
 ENDING = ".attack.NOT-PRIVATE.jsonl"
 
@@ -78,7 +78,8 @@ def attack_command(
     """
     from factored_mwem.cli import console
     from factored_mwem.cli.jobs import public_of
-    from factored_mwem.owner.attack.attack import Effort, attack
+    from factored_mwem.owner.attack.attack import attack
+    from factored_mwem.owner.attack.result import Effort
     from factored_mwem.pipeline.progress import show_count
 
     source = source_of(table)

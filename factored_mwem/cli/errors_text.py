@@ -11,10 +11,7 @@ from factored_mwem.cli.console import aligned, piece
 from factored_mwem.cli.people_text import people_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from factored_mwem.owner.evaluation.evaluate import Errors
-    from factored_mwem.owner.evaluation.packages import TableErrors
     from factored_mwem.owner.evaluation.value_errors import ColumnErrors, Value
 
 WIDTH, NARROWEST = 110, 72
@@ -57,32 +54,6 @@ def errors_text(errors: Errors) -> str:
             *(f"  {error:.4f}  {piece(' x '.join(clique))}" for clique, error in errors.worst),
         ]
     )
-
-
-def package_text(found: Mapping[str, TableErrors]) -> str:
-    """The errors of the tables of a package, and of their ties."""
-    lines = [
-        "NOT PRIVATE: these numbers compare with the real tables; do not publish them",
-        "L1 distances, 0 to 2, over bins with equal shares of the real rows; of numbers of rows the total",
-        "variation, 0 to 1",
-    ]
-    for name, table in found.items():
-        lines += ["", f"{piece(name)}: {table.rows[0]:,} rows, {table.rows[1]:,} released"]
-        lines += [f"note: {piece(note)}" for note in table.notes]
-        rows = [
-            (f"  {k}-way", f"{mean:.4f}", f"{worst:.4f}", "") for k, (mean, worst) in table.by_order.items()
-        ]
-        for ties in table.ties:
-            pair = piece(" x ".join(ties.worst_pair))
-            rows.append((f"  with {piece(ties.table)}", f"{ties.mean:.4f}", f"{ties.worst:.4f}", pair))
-        lines += aligned([("", "mean L1", "worst L1", ""), *rows], left=(0, 3))
-        lines += [
-            f"  Cramer's V with {piece(ties.table)} is off by {ties.association:.4f}, at most by "
-            f"{ties.worst_association:.4f}"
-            for ties in table.ties
-        ]
-        lines += [f"  rows of {piece(child)} on a row: {apart:.4f}" for child, apart in table.numbers.items()]
-    return "\n".join(lines)
 
 
 def _correlations(errors: Errors) -> list[str]:

@@ -16,6 +16,7 @@ from factored_mwem.errors import InputError
 
 if TYPE_CHECKING:
     from factored_mwem.owner.verifier.verify import Verified
+    from factored_mwem.request.package import Package
 
 
 @takes(*QUESTIONS)
@@ -58,23 +59,14 @@ def evaluate_command(
     Of a package, name its descriptor and the folder that it was released into: each table by itself, how many
     rows hang on a row, and the ties with all that a row hangs on.
     """
-    from factored_mwem.cli.errors_text import errors_text, package_text
+    from factored_mwem.cli.errors_text import errors_text
     from factored_mwem.cli.inputs import LinkFlags, package_at
-    from factored_mwem.cli.packaging import check_alone
     from factored_mwem.owner.evaluation.evaluate import evaluate
 
     package = package_at(source_of([real]), LinkFlags())
     if package is not None:
-        from factored_mwem.owner.evaluation.packages import evaluate_package, facts_of
-        from factored_mwem.tables.inputs.text_form import Reading
-
-        check_alone(settings)
-        if privacy_id or order_by:
-            flag = "--privacy-id" if privacy_id else "--order-by"
-            raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
-        as_written = Reading(settings.policy.records, settings.policy.dialect)
-        found = evaluate_package(package, synthetic, marginals, as_written)
-        print(json.dumps(facts_of(found)) if json_only else package_text(found))
+        flag = "--privacy-id" if privacy_id else "--order-by" if order_by else None
+        _evaluate_tables(package, synthetic, settings, marginals, flag, json_only)
         return
     workload = settings.workload_of(marginals)
     errors = evaluate(
@@ -88,6 +80,28 @@ def evaluate_command(
         **settings.reading,
     )
     print(json.dumps(errors.facts) if json_only else errors_text(errors))
+
+
+def _evaluate_tables(
+    package: Package,
+    released: Path,
+    settings: ReleaseSettings,
+    marginals: int,
+    flag: str | None,
+    json_only: bool,
+) -> None:
+    """The errors of a package; `flag`: one that was given, and is for a single table."""
+    from factored_mwem.cli.package_text import package_text
+    from factored_mwem.cli.packaging import check_alone
+    from factored_mwem.owner.evaluation.packages import evaluate_package, facts_of
+    from factored_mwem.tables.inputs.text_form import Reading
+
+    check_alone(settings)
+    if flag is not None:
+        raise InputError(f"{flag} is for a single table; leave it out with a package of tables")
+    as_written = Reading(settings.policy.records, settings.policy.dialect)
+    found = evaluate_package(package, released, marginals, as_written)
+    print(json.dumps(facts_of(found)) if json_only else package_text(found))
 
 
 @takes(*RELEASE, Group.CONFIG)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from factored_mwem.cli.console import lined, piece, replaced_text
 from factored_mwem.cli.inputs import TableName, domain_beside, read_paths
 from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
 from factored_mwem.cli.settings import OWN, PAIRS, ReleaseSettings
@@ -133,34 +132,6 @@ def _facts(record: Statement, files: PackageFiles) -> dict[str, Any]:
         "manifest": str(files.manifest),
         "model": str(files.model) if files.model is not None else None,
     }
-
-
-def package_summary(done: PackageDone) -> list[str]:
-    """Lines for a steward."""
-    record, rows = done.record, done.facts["tables"]
-    g = record.guarantee
-    sizes = [f"{number:,} synthetic rows of {piece(name)}" for name, number in rows.items()]
-    promise = f"{g.statement} (spent epsilon {g.spent_epsilon:.6g})"
-    again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
-    return [
-        *(again if done.reused else []),
-        *lined("released", sizes),
-        *lined("promise", [promise]),
-        *lined("look at", [*replaced_text(record), *_looks(record)]),
-        *lined("file", map(piece, done.files.all)),
-    ]
-
-
-def _looks(record: Statement) -> Iterator[str]:
-    """What a reader should know of the tables: rows that were left out, and warnings."""
-    for name, facts in record.result["tables"].items():
-        if facts["beyond"]:
-            yield (
-                f"{piece(name)}: at most {facts['most_rows']} rows of each root are used; about "
-                f"{facts['beyond']:.1%} have more"
-            )
-        for warning in facts["warnings"]:
-            yield f"{piece(name)}: {warning}"
 
 
 def draw_tables(

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import RELEASE, Json, Tables, option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError, shown
-
-if TYPE_CHECKING:
-    from factored_mwem.pipeline.attempts import CertificateForecast
-    from factored_mwem.pipeline.forecasts.forecast import Forecast, LearningForecast
-    from factored_mwem.pipeline.forecasts.packages import PackageProspect, TableForecast
-    from factored_mwem.pipeline.forecasts.people import PeopleForecast
-    from factored_mwem.pipeline.forecasts.planning import Planned, Prospect
 
 Epsilons = Annotated[
     str | None,
@@ -45,9 +36,6 @@ AssumePeople = Annotated[
     int | None,
     option("With --people: your guess of the people.  [default: 10000]", panel=Group.EFFORT, min=1),
 ]
-UNREAD = "no row was read and nothing was spent"
-MOST_COLUMNS = 30
-"""Columns that are listed."""
 
 
 @takes(*RELEASE, Group.CONFIG)
@@ -63,12 +51,14 @@ def check(
     """
     from factored_mwem.cli import jobs as job
     from factored_mwem.cli.console import lined
+    from factored_mwem.cli.forecast_text import UNREAD, forecast_text, learning_text
     from factored_mwem.cli.packaging import package_request
     from factored_mwem.pipeline.forecasts.forecast import LearningForecast, forecast_of
     from factored_mwem.pipeline.forecasts.people import assumed
 
     number = assumed(settings.policy, assume_rows, assume_people)
     if (package := package_request(source_of(table), settings)) is not None:
+        from factored_mwem.cli.package_text import prospect_text
         from factored_mwem.pipeline.forecasts.packages import forecast_package
 
         prospect = forecast_package(package, number)
@@ -102,12 +92,14 @@ def plan(
     check` says what a release at one epsilon would do.
     """
     from factored_mwem.cli import jobs as job
+    from factored_mwem.cli.forecast_text import planned_text
     from factored_mwem.cli.packaging import package_request
     from factored_mwem.pipeline.forecasts.people import assumed
     from factored_mwem.pipeline.forecasts.planning import EPSILONS, planned
 
     number = assumed(settings.policy, assume_rows, assume_people)
     if (package := package_request(source_of(table), settings)) is not None:
+        from factored_mwem.cli.package_text import plan_text
         from factored_mwem.pipeline.forecasts.packages import plan_package
 
         if error is not None:
@@ -120,200 +112,6 @@ def plan(
     print(json.dumps(plans.facts) if json_only else planned_text(plans))
 
 
-def prospect_text(prospect: PackageProspect, roots: int) -> str:
-    """What a release of a package would do, table by table."""
-    from factored_mwem.cli.console import lined, piece
-
-    lines = []
-    for name, table in prospect.tables.items():
-        lines += lined("table", [f"{piece(name)}, with {table.share:.0%} of the budget; of its own columns:"])
-        lines += [line for word, text in _text_of(table, roots).items() for line in lined(word, [text])]
-        lines.append("")
-    lines += lined("for", [f"about {roots:,} roots (--assume-rows), each with rows in every table"])
-    return "\n".join([*lines, UNREAD])
-
-
-def _text_of(table: TableForecast, roots: int) -> dict[str, str]:
-    """A table's own lines, without those that are the same for all."""
-    from factored_mwem.pipeline.forecasts.forecast import LearningForecast
-
-    if isinstance(table.forecast, LearningForecast):
-        facts = learning_text(replace(table.forecast, people=None), roots)
-    else:
-        facts = forecast_text(replace(table.forecast, people=None), roots)
-    return {word: text for word, text in facts.items() if text and word not in ("for", "rounds")}
-
-
-def plan_text(prospects: Sequence[PackageProspect], roots: int) -> str:
-    """A line for each epsilon, with what noise does to each table; then what the columns mean."""
-    from factored_mwem.cli.console import aligned, lined, piece
-    from factored_mwem.pipeline.forecasts.forecast import LearningForecast
-
-    def noise(table: TableForecast) -> str:
-        if isinstance(table.forecast, LearningForecast):
-            return f"kept from {table.forecast.thresholds[0]:,.0f}"
-        if table.forecast.at_once:
-            return f"error {table.forecast.predicted_error or 0:.3f}"
-        return f"noise {table.forecast.initial_noise:,.1f}"
-
-    head = ["epsilon", "guess", *map(piece, prospects[0].tables)]
-    rows = [
-        (f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *map(noise, p.tables.values()))
-        for p in prospects
-    ]
-    meaning = [
-        "guess: how often a guess whether a root is in it is right, at most (a coin: half the time)",
-        "noise: mean error of a count of single columns; error: mean distance of marginals, by noise alone",
-        "kept from: the fewest roots that must share a value for it to be kept",
-    ]
-    lines = [*aligned([head, *rows]), "", *lined("tables", meaning)]
-    lines += lined("for", [f"about {roots:,} roots (--assume-rows), each with rows of every table"])
-    return "\n".join([*lines, UNREAD])
-
-
-def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
-    """What a release under a declared domain would do, by the words that begin its lines."""
-    f, counted = forecast, _counted(forecast.people)
-    cells = f"{f.cells:,}" if f.cells < 10**9 else f"about 10^{len(str(f.cells)) - 1}"
-    over = f"{f.left_out:,} exceed --max-cells and are left out; " if f.left_out else ""
-    facts = {
-        **_people(f.people),
-        "public": _public(f.public),
-        "columns": f"{len(f.attributes)}, with these numbers of values: {_listed(f.attributes)}",
-        "domain": f"{cells} combinations of values",
-        "candidates": f"{f.candidates:,} sets of columns; {over}the largest has {f.largest_marginal:,} "
-        "combinations",
-        "memory": f"at most about {f.memory_megabytes:,.0f} MB, and what Python itself takes",
-    }
-    if f.at_once:
-        facts["plan"] = (
-            "no rounds: the domain is small, so all is measured at once; expected error of a set of columns "
-            f"{f.predicted_error:.3f} (0 to 2)"
-        )
-    else:
-        tree = f.engine == "tree"
-        facts["rounds"] = (
-            f"{'at most ' if tree else ''}{f.rounds} for a table of about {rows:,} {counted} "
-            f"(--assume-{counted}; a release uses a noisy count)"
-        )
-        facts["noise"] = (
-            f"of a count, in {counted}: {f.initial_noise:.1f} on average where columns are measured first "
-            f"(with {f.initial_share:.0%} of the budget), {f.round_noise:.1f} in the sets that the "
-            f"{'first rounds choose, less later' if tree else 'rounds choose'}"
-        )
-        if f.people is not None:
-            share = min(f.initial_noise / rows, 1.0)
-            facts["share"] = (
-                f"those of about {rows:,} people are off by about {share:.2g} on average in single columns"
-            )
-        facts["sweep"] = f"then about {f.swept:,} small sets of columns at once" if f.swept else ""
-    return facts | _certificate(f.certificate) | {"warning": f.warning or ""}
-
-
-def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
-    """What a release without a declared domain would do, by the words that begin its lines."""
-    least, most = forecast.thresholds
-    counted = _counted(forecast.people)
-    return {
-        **_people(forecast.people),
-        "public": _public(forecast.public),
-        "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
-        "domain": "none is declared: the possible values are learnt from noisy counts, for at most "
-        f"{forecast.discovery_share:.0%} of the budget",
-        "values": f"keep a code of their own if about {least:,.0f} {counted} have them whose rows hold no "
-        f"other rare value, else from up to {most:,.0f} on; rarer texts become 'other', rarer numbers, "
-        f"dates and times go into ranges that hold about as many {counted} each",
-        "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on the types show it, "
-        "and the rest of the budget is not spent",
-        "rounds": "as with a declared domain",
-        "candidates": f"{forecast.candidates:,} sets of columns; how many combinations they have follows "
-        "from the domain",
-        "warning": forecast.warning or "",
-        "for": f"a table of about {rows:,} {counted} (--assume-{counted}); a smaller one keeps less",
-    }
-
-
-def _public(public: Mapping[str, Any] | None) -> str:
-    """Which columns are taken from a public table."""
-    from factored_mwem.cli.console import piece
-    from factored_mwem.pipeline.record.assumptions import from_public
-
-    if public is None:
-        return ""
-    return f"as in {piece(from_public(public))} (free; that this table is alike is taken on trust)"
-
-
-def _counted(people: PeopleForecast | None) -> str:
-    return "rows" if people is None else "people"
-
-
-def _people(people: PeopleForecast | None) -> dict[str, str]:
-    """The unit (one person), how many of their rows are used, and which columns are the same in all of
-    them.
-    """
-    from factored_mwem.cli.console import piece
-
-    if people is None:
-        return {}
-    lowered = (
-        f", or fewer if at most about one person in 200 has more: a noisy count decides, for "
-        f"{people.sizes_share:.1%} of the budget"
-    )
-    if people.constant is None:
-        same = "in all rows of a person: noisy counts decide which columns are, for "
-        same += f"{people.constancy_share:.1%} of the budget, up to four times as much if people are few"
-    else:
-        same = (
-            f"in all rows of a person: {_listed(dict.fromkeys(people.constant, 'learnt'))} (declared, free)"
-        )
-    together = (
-        f"how often two rows of a person agree, in each other column: a noisy count tells, for "
-        f"{people.agreement_share:.1%} of the budget, up to four times as much where people are few"
-    )
-    return {
-        "unit": f"one person, whom column {piece(repr(people.column))} names, with all of their rows; each "
-        "weighs one, however many rows they have",
-        "rows used": f"at most {people.most_rows} of a person{lowered if people.sizes_share else ''}",
-        "the same": same,
-        "together": together if people.agreement_share else "",
-    }
-
-
-def _listed(columns: Mapping[str, object]) -> str:
-    """The first columns, each with what is known of it."""
-    first = ", ".join(
-        f"{name} {about}" if about != "learnt" else name
-        for name, about in list(columns.items())[:MOST_COLUMNS]
-    )
-    return first + (f", and {len(columns) - MOST_COLUMNS} more" if len(columns) > MOST_COLUMNS else "")
-
-
-def _fewest(forecast: LearningForecast) -> str:
-    texts, numbers = (f"{rows:,.0f}" for rows in forecast.fewest_rows)
-    return texts if texts == numbers else f"{texts} (if all is text) or {numbers} (if nothing is)"
-
-
-def _certificate(forecast: CertificateForecast | None) -> dict[str, str]:
-    """What a certificate will cost and how wide its bounds will be; nothing without one."""
-    if forecast is None:
-        return {}
-    means = ", ".join(f"{width:.2g} around the mean {k}-way error" for k, width in forecast.means.items())
-    below, above = forecast.worst
-    facts = {
-        "certificate": f"{forecast.share:.1%} of the budget, for bounds of about +- {means}, "
-        f"{forecast.column:.2g} around a column's, -{below:.2g} and +{above:.2g} around the worst of "
-        f"{forecast.marginals:,}"
-    }
-    if forecast.marginals < forecast.asked:
-        facts["sample"] = (
-            f"of {forecast.asked:,} requested marginals {forecast.marginals:,} are counted, chosen at random"
-        )
-    if forecast.tries > 1:
-        one = f"{forecast.each:.1%} of the budget and a certificate of {forecast.share / forecast.tries:.1%}"
-        facts["tries"] = f"up to {forecast.tries}, each with {one}; all are paid for beforehand"
-    return facts
-
-
 def _numbers(text: str | None) -> list[float] | None:
     if text is None:
         return None
@@ -321,91 +119,3 @@ def _numbers(text: str | None) -> list[float] | None:
         return [float(each) for each in text.split(",")]
     except ValueError:
         raise InputError(f"--epsilon {shown(text)}: must be numbers, such as 0.1,0.5,1") from None
-
-
-def planned_text(planned: Planned) -> str:
-    """A line for each epsilon; then what the columns mean, and what they rest on."""
-    from factored_mwem.cli.console import aligned, lined
-
-    special = [(planned.likely, "error is expected"), (planned.safe, "range ends there")]
-    rows = [(p, "") for p in planned.prospects] + [(p, why) for p, why in special if p is not None]
-    rows.sort(key=lambda row: row[0].epsilon)
-    lines, first = list[str](), rows[0][0] if rows else None
-    if first is not None:
-        last = ["noise a cell"] if first.kept_from is None else ["value kept from", "refused below"]
-        head = ["epsilon", "guess", *(f"{e.order}-way" for e in first.errors), *last, ""]
-        lines = aligned([head, *([*_cells(p), why] for p, why in rows)], left=(len(head) - 1,))
-    lines += [
-        *_answer(planned),
-        "",
-        *lined("guess", [f"how often a guess {planned.question} can be right, whatever else is known; a"]),
-        *lined("", ["coin is right 50 %"]),
-    ]
-    if first is not None and first.errors:
-        lines += lined(
-            "1-way, ...", ["mean error (0 to 2) of the released shares of so many columns together"]
-        )
-    lines += _noise(first, _counted(planned.people))
-    lines += [line for word, text in _people(planned.people).items() for line in lined(word, [text])]
-    counted = _counted(planned.people)
-    number = planned.assume_rows if planned.people is None else planned.assume_people
-    lines += lined("for", [f"delta {planned.delta:g}, about {number:,} {counted} (--assume-{counted})"])
-    lines += [line for note in planned.notes for line in lined("note", [note])]
-    return "\n".join([*lines, UNREAD])
-
-
-def _cells(p: Prospect) -> list[str]:
-    errors = [f"{_short(e.error)} ({_short(e.low)} to {_short(e.high)})" for e in p.errors]
-    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, *_last(p)]
-
-
-def _last(p: Prospect) -> list[str]:
-    if p.kept_from is not None and p.fewest_rows is not None:
-        return [" / ".join(f"{rows:,.0f}" for rows in pair) for pair in (p.kept_from, p.fewest_rows)]
-    if p.column_noise is None:
-        return [f"error {_short(p.noise_errors[-1])}"]
-    noise = [n for n in (p.column_noise, p.round_noise) if n is not None]
-    return [" / ".join(f"{n:,.1f}" for n in noise)]
-
-
-def _noise(first: Prospect | None, counted: str) -> list[str]:
-    """What the last column means, with its name."""
-    from factored_mwem.cli.console import lined
-
-    if first is None:
-        return []
-    if first.kept_from is not None:
-        return [
-            *lined(
-                "value kept",
-                [f"if about so many {counted} have it: if they hold no other rare value / in any case"],
-            ),
-            *lined(
-                "refused",
-                [f"is a table with about so many {counted} or fewer: if all columns are text / if none is"],
-            ),
-        ]
-    return lined(
-        "noise",
-        [
-            f"mean error of a count, in {counted}: of single columns / of sets that the first rounds choose;",
-            "or, for a small domain measured at once, the error of the largest sets by noise alone",
-        ],
-    )
-
-
-def _answer(planned: Planned) -> list[str]:
-    """The epsilons for the error that was asked for, if one was."""
-    if planned.target is None:
-        return []
-    order, most = planned.target
-    target = f"mean{order} <= {most:g}"
-    if planned.likely is None:
-        return ["", f"answer      {target} is not expected at any epsilon that was tried"]
-    sure = "no epsilon" if planned.safe is None else f"epsilon {planned.safe.epsilon:g}"
-    return ["", f"answer      {target} is expected at epsilon {planned.likely.epsilon:g}; to be safe, {sure}"]
-
-
-def _short(error: float) -> str:
-    """Two digits of an error."""
-    return f"{error:.2f}" if error >= 0.095 else f"{error:.2g}" if error >= 1e-3 else f"{error:.0e}"

@@ -54,7 +54,8 @@ def release(
         package = package_at(source, LinkFlags(child, key, foreign_key, public_tables))
         with console.progress(show=show, verbose=verbose) as report:
             if package is not None:
-                from factored_mwem.cli.packaging import package_summary, run_package
+                from factored_mwem.cli.package_text import package_summary
+                from factored_mwem.cli.packaging import run_package
 
                 done = run_package(package, source, settings, report, warn)
                 lines = iter(package_summary(done))

@@ -22,8 +22,8 @@ from support.marks import others_slow
 from factored_mwem import Attack, Effort, InputError, attack, release
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
-from factored_mwem.owner.attack.attack import FAILURE, Score
 from factored_mwem.owner.attack.bounds import limits, one_run
+from factored_mwem.owner.attack.result import FAILURE, Score
 from factored_mwem.owner.attack.scores import SCORES, Aim, AttackedRelease, Pool
 from factored_mwem.owner.evaluation.readings import read_columns
 from factored_mwem.pipeline import spending

@@ -9,9 +9,6 @@ was promised not to be there, but more may be there. Nothing of it may be publis
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,9 +22,10 @@ from numpy.random import Generator
 from factored_mwem.accounting.membership import advantage_of_budget
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
-from factored_mwem.files.files import read_text
-from factored_mwem.owner.attack.bounds import bound_of, judge, one_run, search
+from factored_mwem.owner.attack.bounds import judge, one_run, search
+from factored_mwem.owner.attack.result import FAILURE, KINDS, Attack, Effort, Score
 from factored_mwem.owner.attack.scores import SCORES, Aim, AttackedRelease, Pool
+from factored_mwem.owner.attack.seen import SeenScores
 from factored_mwem.owner.evaluation.readings import read_columns
 from factored_mwem.owner.verifier.sheet import Sheet, sheet_of
 from factored_mwem.owner.verifier.verify import FOLDER, sweep
@@ -38,138 +36,8 @@ from factored_mwem.request.request import Options, Request
 from factored_mwem.tables.inputs.source import Private
 from factored_mwem.workload.workload import Workload
 
-FAILURE = 0.05
-"""Most probability that any bound of an attack is wrong: all of them hold together."""
-KINDS = ("epsilon", "advantage")
 CHOOSING = 0.9
 """The failure of the bounds by which a threshold is chosen, and which nobody sees."""
-MOST_BYTES = 2**28
-"""Of a file of releases."""
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How hard an attack tries.
-
-    `releases` with all `targets` and as many without each; `canaries` in one more; `people`: as many of the
-    table take part, drawn at random (0: all); `guessed`: the column whose value is guessed, by default the
-    last. Raises InputError for less than an attack needs.
-
-    >>> from factored_mwem import Effort
-    >>> Effort(releases=200).targets
-    4
-    """
-
-    releases: int = 100
-    targets: int = 4
-    canaries: int = 200
-    people: int = 1000
-    guessed: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("releases", 8), ("targets", 1), ("canaries", 0), ("people", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}={getattr(self, name)}: must be a whole number, {least} or more")
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What one score shows about one target: the `advantage` of the best threshold, on releases that did not
-    choose it, and the lower bounds.
-    """
-
-    target: int
-    kind: str
-    name: str
-    advantage: float
-    least_advantage: float
-    least_epsilon: float
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """NOT PRIVATE. What an attack found beside what was promised.
-
-    `canaries`: (how many, guesses, right ones), and `canaries_epsilon` the lower bound from them.
-
-    >>> from factored_mwem import Attack
-    >>> found = Attack(1.0, 0.0, 0.47, 1000, 501, (), (200, 100, 100), 2.9)
-    >>> found.holds, found.least_epsilon
-    (False, 2.9)
-    """
-
-    epsilon: float
-    delta: float
-    advantage: float
-    people: int
-    releases: int
-    scores: tuple[Score, ...]
-    canaries: tuple[int, int, int]
-    canaries_epsilon: float
-
-    @property
-    def least_epsilon(self) -> float:
-        """The greatest lower bound on epsilon."""
-        return max([self.canaries_epsilon, *(score.least_epsilon for score in self.scores)])
-
-    @property
-    def least_advantage(self) -> float:
-        """The greatest lower bound on the advantage of a guess."""
-        return max((score.least_advantage for score in self.scores), default=0.0)
-
-    @property
-    def shown_at_most(self) -> float:
-        """The lower bound on epsilon that so many releases and canaries show, were every guess right."""
-        judged = self.releases // (2 * (1 + self.scores[-1].target + 1))
-        failure, every = FAILURE / (len(self.scores) * len(KINDS) + 1), np.array([judged])
-        alone = float(bound_of(every, judged, 0 * every, judged, "epsilon", self.delta, failure)[0])
-        many, guesses, _ = self.canaries
-        return max(alone, one_run(many, guesses, guesses, self.delta, failure)) if guesses else alone
-
-    @property
-    def holds(self) -> bool:
-        """Whether no bound is beyond what was promised."""
-        return self.least_epsilon <= self.epsilon and self.least_advantage <= self.advantage
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The same as JSON; null for a bound that is infinite."""
-        scores = [
-            {
-                "target": score.target,
-                "kind": score.kind,
-                "score": score.name,
-                "advantage": score.advantage,
-                "advantage_at_least": score.least_advantage,
-                "epsilon_at_least": _finite(score.least_epsilon),
-            }
-            for score in self.scores
-        ]
-        many, guesses, right = self.canaries
-        return {
-            "private": False,
-            "holds": self.holds,
-            "promised": {"epsilon": self.epsilon, "delta": self.delta, "advantage": self.advantage},
-            "found": {
-                "epsilon_at_least": _finite(self.least_epsilon),
-                "advantage_at_least": self.least_advantage,
-            },
-            "confidence": 1 - FAILURE,
-            "shown_at_most": self.shown_at_most,
-            "people": self.people,
-            "releases": self.releases,
-            "canaries": {
-                "canaries": many,
-                "guesses": guesses,
-                "right": right,
-                "epsilon_at_least": _finite(self.canaries_epsilon),
-            },
-            "scores": scores,
-        }
-
-
-def _finite(bound: float) -> float | None:
-    return bound if math.isfinite(bound) else None
 
 
 def attack(
@@ -203,79 +71,9 @@ def attack(
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder:
         sheet = sheet_of(table, request, Path(folder))
-        seen = _SeenScores.open(kept, request, effort, np.random.default_rng(seed).integers(2**62).item())
+        seen = SeenScores.open(kept, request, effort, np.random.default_rng(seed).integers(2**62).item())
         attacker = _Attacker.of(request, sheet, effort, seen)
         return attacker.run(report)
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _SeenScores(Private):
-    """What was seen so far, one JSON line a release, after a first that says of which attack; in `path`, if
-    it is kept.
-    """
-
-    path: Path | None
-    lines: list[dict[str, Any]]
-    head: dict[str, Any] | None = None
-    """The first line, until there is another: an attack that is refused leaves no file."""
-
-    @classmethod
-    def open(cls, path: Path | None, request: Request, effort: Effort, seed: int) -> _SeenScores:
-        """Raises InputError if the file holds another attack."""
-        facts = [request.settings, request.policy.model_dump(mode="json"), effort.people, effort.targets]
-        facts += [effort.canaries, effort.guessed, request.fingerprint(b"attack").hex()]
-        of = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-        head = {"NOT PRIVATE": "scores of single people; do not publish", "attack": of, "seed": seed}
-        seen = cls(path, [])
-        if path is not None and path.exists():
-            seen.lines = _whole_lines(read_text(path, "file of releases", MOST_BYTES))
-            if seen.lines and seen.lines[0].get("attack") != of:
-                raise InputError(f"{path} holds another attack; name another file with -o, or --overwrite")
-            with _opened(path, os.O_TRUNC) as file:
-                file.writelines(f"{json.dumps(line)}\n" for line in seen.lines)
-        seen.head = None if seen.lines else head
-        return seen
-
-    def add(self, line: dict[str, Any]) -> None:
-        if (head := self.head) is not None:
-            self.head = None
-            self.add(head)
-        self.lines.append(line)
-        if self.path is not None:
-            with _opened(self.path, os.O_APPEND) as file:
-                file.write(f"{json.dumps(line)}\n")
-
-    def end(self, facts: dict[str, Any]) -> None:
-        """Add the result, where the last line is not it."""
-        if self.lines[-1] != {"result": facts}:
-            self.add({"result": facts})
-
-    def about(self, name: str) -> Any:
-        """What the first line with this name says, None if there is none."""
-        lines = self.lines or ([self.head] if self.head is not None else [])
-        return next((line[name] for line in lines if name in line), None)
-
-    def of_world(self, world: int) -> list[list[list[float]]]:
-        """The scores seen in releases of a world."""
-        return [line["scores"] for line in self.lines if line.get("world") == world]
-
-
-def _opened(path: Path, flag: int) -> Any:
-    try:
-        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flag, 0o600), "w", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _whole_lines(text: str) -> list[dict[str, Any]]:
-    """The lines up to one that was cut off."""
-    found = []
-    for line in text.splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            break
-    return found
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -287,7 +85,7 @@ class _Attacker(Private):
     request: Request
     sheet: Sheet
     effort: Effort
-    seen: _SeenScores
+    seen: SeenScores
     order: list[int]
     persons: list[tuple[int, ...]]
     pool: Pool
@@ -296,7 +94,7 @@ class _Attacker(Private):
     rng: Generator
 
     @classmethod
-    def of(cls, request: Request, sheet: Sheet, effort: Effort, seen: _SeenScores) -> _Attacker:
+    def of(cls, request: Request, sheet: Sheet, effort: Effort, seen: SeenScores) -> _Attacker:
         rng = np.random.default_rng(seen.about("seed"))
         persons = _persons(sheet, request.policy)
         if effort.people and len(persons) > effort.people:
