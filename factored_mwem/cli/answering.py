@@ -116,18 +116,16 @@ def sample(
 ) -> None:
     """Draw more rows from a saved model, at no privacy cost."""
     from factored_mwem.cli import console
-    from factored_mwem.cli import jobs as job
+    from factored_mwem.cli.drawing import SampleChoices, draw, draw_tables
     from factored_mwem.pipeline.saving.model_file import is_package
 
     people = unit is SampleUnit.PEOPLE
-    choices = job.SampleChoices(rows=n, people=people, where=where, balance=balance, given=given)
+    choices = SampleChoices(rows=n, people=people, where=where, balance=balance, given=given)
     if is_package(model):
-        from factored_mwem.cli.packaging import draw_tables
-
         facts = draw_tables(model, choices, output or f"{model.stem}.sample/", settings)
         drawn = ", ".join(f"{rows:,} rows of {console.piece(name)}" for name, rows in facts["tables"].items())
         return console.closing(facts, [f"{drawn} in {facts['output']}; nothing was spent"], as_json=json_only)
-    facts = job.draw(model, choices, output or f"{model.stem}.sample.parquet", settings)
+    facts = draw(model, choices, output or f"{model.stem}.sample.parquet", settings)
     whose = f" of {n:,} made-up {'person' if n == 1 else 'people'}" if people else ""
     messages = [f"{facts['rows']:,} rows{whose} in {console.piece(facts['output'])}; nothing was spent"]
     if "probability" in facts:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +30,9 @@ from factored_mwem.pipeline.publish import Writing, load_manifest, publish
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.release import check_request, spending_of
-from factored_mwem.pipeline.result import Release
-from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_alone
+from factored_mwem.pipeline.writing import workers_of
 from factored_mwem.request.request import Request
-from factored_mwem.tables.outputs.formats import output_of, write_batches
+from factored_mwem.tables.outputs.formats import output_of
 from factored_mwem.tables.outputs.release_files import (
     RecordFiles,
     ReleaseFiles,
@@ -45,9 +43,6 @@ from factored_mwem.tables.outputs.release_files import (
 from factored_mwem.tables.outputs.targets import Destination, Folder, Target, target_of, write_text
 
 if TYPE_CHECKING:  # modules that a release does not need are imported where they are used
-    import pyarrow as pa
-
-    from factored_mwem.pipeline.conditional import Conditioned
     from factored_mwem.pipeline.learn_domain import LearntDomain
 
 
@@ -262,96 +257,3 @@ def learn(table: TableName, settings: ReleaseSettings) -> tuple[LearntDomain, di
             place.put(output, lambda exists: write_text(output, text, exists), learnt.statement)
     facts = {"domain": str(output), "columns": len(learnt.domain), "dropped": list(learnt.dropped)}
     return learnt, facts | facts_of(learnt.statement, settings, reused=reused)
-
-
-class CountedBatches:
-    """Batches that are counted as they pass."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self.batches, self.rows = batches, 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.batches:
-            self.rows += batch.num_rows
-            yield batch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleChoices:
-    """What is drawn: `rows` rows or people, those that meet `where`, with the values of the column `balance`
-    equally often; or, of a file `given`, as many rows as it has.
-    """
-
-    rows: int | None
-    people: bool = False
-    where: str | None = None
-    balance: str | None = None
-    given: str | None = None
-
-    def check(self, output: Destination) -> None:
-        """Raises InputError for what does not go together."""
-        if self.given is not None and (self.rows is not None or self.people or self.where or self.balance):
-            raise InputError(
-                "--given completes the rows of a file, all of them: it takes none of -n, --unit "
-                "people, --where and --balance"
-            )
-        if self.given is None and self.rows is None:
-            raise InputError("say how many rows with -n, or name a file of known ones with --given")
-        what = {
-            "--unit people": self.people,
-            "--where": self.where,
-            "--balance": self.balance,
-            "--given": self.given,
-        }
-        one_file = [flag for flag, value in what.items() if value]
-        if one_file and isinstance(output, Folder):
-            raise InputError(f"{one_file[0]} writes one file, not a folder of parts; name a file")
-
-
-def draw(model: Path, choices: SampleChoices, output: str, settings: ReleaseSettings) -> dict[str, Any]:
-    """Write fresh rows of a model file; the line for scripts. A folder of parts gets a manifest, which says
-    that it is complete.
-    """
-    where, exists, workers = output_of(output), IfExists(settings.overwrite), workers_of(settings.workers)
-    choices.check(where)
-    where.check(exists)
-    release = Release.load(model)
-    seed = secrets.randbits(64) if settings.sample_seed is None else settings.sample_seed
-    if isinstance(where, Folder):
-        assert choices.rows is not None  # as was checked
-        drawn = release.drawn(choices.rows, seed)
-        # a certificate is about the rows that were released, not about these
-        stated = release.manifest.model_copy(
-            update={"sample_seed": settings.sample_seed, "certificate": None}
-        )
-        written = write_alone(drawn, stated, where, exists, workers)
-        assert written.output is not None  # as of every manifest that was written
-        facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
-        return {"output": str(where), "rows": choices.rows, **facts, "spent_epsilon": 0}
-    schema, batches, more = _batches_of(release, choices, seed, workers, where.suffix)
-    count = CountedBatches(batches)
-    digest = write_batches(target_of(where), schema, count, exists=exists)
-    return {"output": str(where), "rows": count.rows, "sha256": digest, **more(), "spent_epsilon": 0}
-
-
-def _batches_of(
-    release: Release, choices: SampleChoices, seed: int, workers: int, ending: str
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch], Callable[[], dict[str, Any]]]:
-    """(the columns, the rows in batches, what is to be said of them once they are drawn)."""
-    if choices.given is not None:
-        from factored_mwem.pipeline.completed import CompletedRows
-
-        completed = CompletedRows(release.drawable, choices.given, seed)
-        return completed.schema, iter(completed), lambda: {"contradicted": completed.contradicted}
-    rows, facts = choices.rows or 0, dict[str, Any]()
-    source: Release | Conditioned = release
-    if choices.where is not None or choices.balance is not None:
-        source = release.conditioned(choices.where, choices.balance)
-        if choices.where is not None:
-            facts["probability"] = source.probability
-    if choices.people:
-        schema, batches = replace(release, model=source.drawable.model).people(rows, seed)
-        return schema, batches, lambda: {"people": rows, **facts}
-    drawn = source.drawn(rows, seed)
-    rows_of = drawn.listed() if ending == ".parquet" else drawn
-    return drawn.schema, drawn_ahead(rows_of, workers), lambda: facts

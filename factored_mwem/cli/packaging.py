@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.inputs import TableName, domain_beside, read_paths
-from factored_mwem.cli.jobs import SampleChoices, check_paths, facts_of
+from factored_mwem.cli.jobs import check_paths, facts_of
 from factored_mwem.cli.settings import OWN, PAIRS, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
@@ -132,26 +131,3 @@ def _facts(record: Statement, files: PackageFiles) -> dict[str, Any]:
         "manifest": str(files.manifest),
         "model": str(files.model) if files.model is not None else None,
     }
-
-
-def draw_tables(
-    model: Path, choices: SampleChoices, output: str, settings: ReleaseSettings
-) -> dict[str, Any]:
-    """Write fresh tables of a package's model into a folder; the line for scripts."""
-    from factored_mwem.pipeline.linked_publish import PackageFiles, draw_package
-    from factored_mwem.pipeline.saving.package_file import load_package
-
-    if choices != SampleChoices(rows=choices.rows):
-        raise InputError("a package of tables is drawn as a whole: -n says how many rows the root has")
-    if choices.rows is None:
-        raise InputError("say how many rows of the root with -n")
-    release, folder = load_package(model), folder_of(output)
-    if folder is None:
-        raise InputError(f"-o {output}: a package is a folder; end its name in a slash")
-    names = [each.name for each in release.package.private]
-    files = PackageFiles.of(folder, names, ".parquet", model=False)
-    seed = secrets.randbits(64) if settings.sample_seed is None else settings.sample_seed
-    drawn = draw_package(release, choices.rows, seed, files, IfExists(settings.overwrite))
-    rows = {part.file: part.rows for part in drawn.parts}
-    tables = {name: rows[target.name] for name, target in files.tables.items()}
-    return {"output": str(folder), "tables": tables, "sha256": drawn.sha256, "spent_epsilon": 0}
