@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -127,12 +128,16 @@ def sample(
         return console.closing(facts, [f"{drawn} in {facts['output']}; nothing was spent"], as_json=json_only)
     facts = draw(model, choices, output or f"{model.stem}.sample.parquet", settings)
     whose = f" of {n:,} made-up {'person' if n == 1 else 'people'}" if people else ""
-    messages = [f"{facts['rows']:,} rows{whose} in {console.piece(facts['output'])}; nothing was spent"]
+    first = f"{facts['rows']:,} rows{whose} in {console.piece(facts['output'])}; nothing was spent"
+    console.closing(facts, [first, *_about_drawn(facts)], as_json=json_only)
+
+
+def _about_drawn(facts: Mapping[str, Any]) -> Iterator[str]:
+    """What a reader should know of rows that meet a condition, or complete known ones."""
     if "probability" in facts:
-        messages.append(f"the model gives the condition probability {facts['probability']:.3g}")
+        yield f"the model gives the condition probability {facts['probability']:.3g}"
     if facts.get("contradicted"):
-        messages.append(
-            f"{facts['contradicted']:,} of the known rows hold what the model never has "
-            "together: there, what was drawn does not depend on all that is known"
+        yield (
+            f"{facts['contradicted']:,} of the known rows hold values that the model never has together: "
+            "what was drawn for these rows does not depend on all of their known values"
         )
-    console.closing(facts, messages, as_json=json_only)

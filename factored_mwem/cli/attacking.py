@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from factored_mwem.owner.attack.result import Attack
 
 ENDING = ".attack.NOT-PRIVATE.jsonl"
+Seen = Annotated[
+    str | None,
+    output_option(
+        "What was seen, NOT PRIVATE, a line a release: the same command goes on from there.  [default: "
+        f"NAME{ENDING}]"
+    ),
+]
 
 
 @takes(*RELEASE, Group.CONFIG)
@@ -58,13 +65,7 @@ def attack_command(
         str | None,
         option("Column whose value is guessed of a target.  [default: the last]", metavar="COLUMN"),
     ] = None,
-    output: Annotated[
-        str | None,
-        output_option(
-            "What was seen, NOT PRIVATE, a line a release: the same command goes on from there.  [default: "
-            f"NAME{ENDING}]"
-        ),
-    ] = None,
+    output: Seen = None,
     overwrite: Overwrite = False,
     json_only: Json = False,
     no_progress: NoProgress = False,
@@ -73,8 +74,7 @@ def attack_command(
     it, and guess a value of theirs. What that shows stands beside what was promised.
 
     Exit code 1 if more was shown than was promised. Nothing is published or entered in a ledger. Copies of
-    the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one
-    removes it.
+    the table go to a private folder in TMPDIR, removed at the end, or by the next run if this one is killed.
     """
     from factored_mwem.cli import console
     from factored_mwem.cli.jobs import public_of
@@ -83,7 +83,6 @@ def attack_command(
     from factored_mwem.pipeline.progress import show_count
 
     source = source_of(table)
-    check_kept(source, settings, "attack")
     kept = _kept(source, settings, output)
     if overwrite:
         kept.unlink(missing_ok=True)
@@ -111,6 +110,7 @@ def _kept(source: TableName, settings: ReleaseSettings, output: str | None) -> P
     from factored_mwem.tables.inputs.uris import is_uri
     from factored_mwem.tables.outputs.targets import target_of
 
+    check_kept(source, settings, "attack")
     if package_at(source, LinkFlags()) is not None:
         raise InputError("attack takes one table; fmwem verify takes tables that belong together")
     if is_uri(output or ""):

@@ -191,8 +191,8 @@ def foreseen(check: Check, runs: int, delta: float, failure: float, factor: floa
     other = np.sort(-simulated(theirs, ours, check.composition, factor, rng, FORESEEN))
     values = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, 200)))
     counts = [runs / FORESEEN * (FORESEEN - np.searchsorted(side, values - 1e-9)) for side in (one, other)]
-    forward = bound_of(counts[1], runs, counts[0], runs, check.unit, delta, failure)
-    backward = bound_of(runs - counts[0], runs, runs - counts[1], runs, check.unit, delta, failure)
+    forward = bound_of((counts[1], runs), (counts[0], runs), check.unit, delta, failure)
+    backward = bound_of((runs - counts[0], runs), (runs - counts[1], runs), check.unit, delta, failure)
     return float(max(forward.max(), backward.max()))
 
 

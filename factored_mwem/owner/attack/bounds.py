@@ -16,6 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
+Counted = tuple[np.ndarray, int]
+"""How often each event happened, and in how many runs."""
 MOST_VALUES = 160
 """Thresholds tried for a feature; of more values, quantiles."""
 ORDERS = 1 + np.geomspace(0.01, 300.0, 60)
@@ -56,12 +58,8 @@ def search(first: pd.DataFrame, second: pd.DataFrame, kind: str, delta: float, f
         counts["="] = [u - b for u, b in zip(upto, below, strict=True)]
         for sign, (one, other) in counts.items():
             for forward in (True, False):
-                sides = (
-                    (other, len(second), one, len(first))
-                    if forward
-                    else (one, len(first), other, len(second))
-                )
-                losses = bound_of(*sides, kind, delta, failure)
+                sides = (other, len(second)), (one, len(first))
+                losses = bound_of(*(sides if forward else sides[::-1]), kind, delta, failure)
                 if len(losses) and losses.max() > best:
                     best, at = float(losses.max()), float(values[losses.argmax()])
                     event = Threshold(name, sign, at, forward)
@@ -74,11 +72,11 @@ def judge(
     """The lower bound that an event shows on runs it was not chosen by: wrong with probability at most
     `failure`.
     """
-    (more, runs), (less, others) = (
+    more, less = (
         (np.array([event.happened(side[event.feature].to_numpy())]), len(side))
         for side in ((second, first) if event.forward else (first, second))
     )
-    return float(bound_of(more, runs, less, others, kind, delta, failure)[0])
+    return float(bound_of(more, less, kind, delta, failure)[0])
 
 
 def _thresholds(values: np.ndarray) -> np.ndarray:
@@ -88,15 +86,12 @@ def _thresholds(values: np.ndarray) -> np.ndarray:
     return np.unique(np.quantile(values, np.linspace(0, 1, MOST_VALUES), method="nearest"))
 
 
-def bound_of(
-    more: np.ndarray, runs: int, less: np.ndarray, others: int, kind: str, delta: float, failure: float
-) -> np.ndarray:
-    """Bounds for many events at once, `more` of `runs` being how often each happened on the table where it is
-    likelier, `less` of `others` on the other: each wrong with probability at most `failure`, shared by its
-    limits.
+def bound_of(more: Counted, less: Counted, kind: str, delta: float, failure: float) -> np.ndarray:
+    """Bounds for many events at once: how often each happened on the table where it is likelier, and on the
+    other. Each is wrong with probability at most `failure`, shared by its limits.
     """
-    low, _ = limits(more, runs, failure / 2)
-    _, high = limits(less, others, failure / 2)
+    low, _ = limits(*more, failure / 2)
+    _, high = limits(*less, failure / 2)
     return LOSS[kind](low, high, delta)
 
 

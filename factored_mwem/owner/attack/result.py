@@ -90,8 +90,9 @@ class Attack:
     def shown_at_most(self) -> float:
         """The lower bound on epsilon that so many releases and canaries show, were every guess right."""
         judged = self.releases // (2 * (1 + self.scores[-1].target + 1))
-        failure, every = FAILURE / (len(self.scores) * len(KINDS) + 1), np.array([judged])
-        alone = float(bound_of(every, judged, 0 * every, judged, "epsilon", self.delta, failure)[0])
+        failure = FAILURE / (len(self.scores) * len(KINDS) + 1)
+        every, none = ((np.array([count]), judged) for count in (judged, 0))
+        alone = float(bound_of(every, none, "epsilon", self.delta, failure)[0])
         many, guesses, _ = self.canaries
         return max(alone, one_run(many, guesses, guesses, self.delta, failure)) if guesses else alone
 
