@@ -5,11 +5,12 @@ It holds the noisy answers of every measurement. The same model gives the same b
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -76,28 +77,34 @@ def load(path: Path, kind: type[Kind]) -> Kind:
 
     The file may come from a stranger: sizes and numbers are checked before they are used, and no code is run.
     """
+    with parts_of(path, "model file", "`fmwem release --model` writes them") as (header, read):
+        if "fmwem_package" in header:
+            how = "`fmwem sample` draws from it"
+            raise InputError(f"{path} is the model of a package of tables, not of a single one; {how}")
+        version = header.get("fmwem_model")
+        if type(version) is not int or version != VERSION:
+            raise InputError(
+                f"{path} is a model file of version {ascii(version)[:20]}, this program reads version "
+                f"{VERSION}; use the program that wrote it"
+            )
+        return put_together(kind, header, read)
+
+
+@contextlib.contextmanager
+def parts_of(path: Path, what: str, advice: str) -> Iterator[tuple[dict[str, Any], Read]]:
+    """The header of a file and the reader of its arrays, for a block that makes `what` of them. Raises
+    InputError if that fails, ResourceError if the file is too large.
+    """
     try:
         with open(path, "rb") as file:
             read = reader(file, path)
-            header = json.loads(read("header", np.uint8).tobytes())
-            if "fmwem_package" in header:
-                how = "`fmwem sample` draws from it"
-                raise InputError(f"{path} is the model of a package of tables, not of a single one; {how}")
-            version = header.get("fmwem_model")
-            if type(version) is not int or version != VERSION:
-                raise InputError(
-                    f"{path} is a model file of version {ascii(version)[:20]}, this program reads version "
-                    f"{VERSION}; use the program that wrote it"
-                )
-            return put_together(kind, header, read)
+            yield json.loads(read("header", np.uint8).tobytes()), read
     except FileNotFoundError:
-        raise InputError(f"no model file {path}") from None
+        raise InputError(f"no {what} {path}") from None
     except FmwemError:
         raise
     except BROKEN:
-        raise InputError(
-            f"{path} is not a model file, or is damaged; `fmwem release --model` writes them"
-        ) from None
+        raise InputError(f"{path} is not a {what}, or is damaged; {advice}") from None
 
 
 def reader(file: IO[bytes], path: Path) -> Read:

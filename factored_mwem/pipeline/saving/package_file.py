@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.errors import FmwemError, InputError, must
+from factored_mwem.errors import InputError, must
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.linked_rows import LinkedRelease
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.saving.model_fields import VERSION, Read, put_together, taken_apart
-from factored_mwem.pipeline.saving.model_file import BROKEN, packed, reader
+from factored_mwem.pipeline.saving.model_file import packed, parts_of
 from factored_mwem.request.package import LinkedTable, Package, Reference
 from factored_mwem.tables.outputs.targets import Target
 
@@ -44,28 +43,19 @@ def save_package(
 
 def load_package(path: Path) -> LinkedRelease:
     """What such a file holds. Raises InputError if it is none or damaged, ResourceError if too large."""
-    try:
-        with open(path, "rb") as file:
-            read = reader(file, path)
-            header = json.loads(read("header", np.uint8).tobytes())
-            if header.get("fmwem_package") != VERSION:
-                raise InputError(f"{path} is no model of a package of tables, of version {VERSION}")
-            must(len(header["tables"]) <= MOST_TABLES, "tables without end")
-            tables, releases, schemas = [], {}, {}
-            for number, each in enumerate(header["tables"]):
-                own = partial(_of_table, read, number)
-                parent = None if each["parent"] is None else Reference(*each["parent"])
-                tables.append(LinkedTable(each["name"], None, each["key"], parent))
-                releases[each["name"]] = put_together(Release, each["model"], own)
-                schemas[each["name"]] = pa.ipc.read_schema(pa.py_buffer(own("columns", np.uint8)))
-            statement, seed = Statement.model_validate(header["statement"]), int(header["seed"])
-            return LinkedRelease(Package.of(tables), releases, schemas, {}, statement, seed)
-    except FileNotFoundError:
-        raise InputError(f"no model file {path}") from None
-    except FmwemError:
-        raise
-    except BROKEN:
-        raise InputError(f"{path} is not a model file of a package, or is damaged") from None
+    with parts_of(path, "model file of a package", "`fmwem release` writes them") as (header, read):
+        if header.get("fmwem_package") != VERSION:
+            raise InputError(f"{path} is no model of a package of tables, of version {VERSION}")
+        must(len(header["tables"]) <= MOST_TABLES, "tables without end")
+        tables, releases, schemas = [], {}, {}
+        for number, each in enumerate(header["tables"]):
+            own = partial(_of_table, read, number)
+            parent = None if each["parent"] is None else Reference(*each["parent"])
+            tables.append(LinkedTable(each["name"], None, each["key"], parent))
+            releases[each["name"]] = put_together(Release, each["model"], own)
+            schemas[each["name"]] = pa.ipc.read_schema(pa.py_buffer(own("columns", np.uint8)))
+        statement, seed = Statement.model_validate(header["statement"]), int(header["seed"])
+        return LinkedRelease(Package.of(tables), releases, schemas, {}, statement, seed)
 
 
 def _of_table(read: Read, number: int, name: str, kind: type[np.number[Any]]) -> np.ndarray:

@@ -6,7 +6,6 @@ The same sketch gives the same bytes. What is read may be a stranger's: all of i
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
@@ -20,11 +19,11 @@ import numpy as np
 from factored_mwem.accounting.accountant import Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.saving.model_fields import MAX_SCALE, MIN_SCALE, Read
-from factored_mwem.pipeline.saving.model_file import BROKEN, packed, reader
+from factored_mwem.pipeline.saving.model_file import packed, parts_of
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.tables.outputs.targets import Target, target_of
 from factored_mwem.workload.projection import (
@@ -182,23 +181,11 @@ class Sketch:
         """The sketch in a file, which may be a stranger's. Raises InputError if it is none, or damaged;
         ResourceError if too large.
         """
-        path = Path(path)
-        try:
-            with open(path, "rb") as file:
-                read = reader(file, path)
-                header = json.loads(read("header", np.uint8).tobytes())
-                if header.get("fmwem_sketch") != VERSION:
-                    raise ValueError("another file, or of a newer program")
-                return _put_together(header, read)
-        except FileNotFoundError:
-            raise InputError(f"no sketch file {path}") from None
-        except FmwemError:
-            raise
-        except BROKEN:
-            raise InputError(
-                f"{path} is not a sketch file of this version, or is damaged; `fmwem sketch build` writes "
-                "them"
-            ) from None
+        writer = "`fmwem sketch build` of this version writes them"
+        with parts_of(Path(path), "sketch file", writer) as (header, read):
+            if header.get("fmwem_sketch") != VERSION:
+                raise ValueError("another file, or of a newer program")
+            return _put_together(header, read)
 
 
 def _weights(query: Keys) -> dict[str, float]:
