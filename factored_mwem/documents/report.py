@@ -58,7 +58,7 @@ def report(
         )
     if isinstance(release, Release):
         if path is None or model is not None:
-            raise InputError("a report of a release in memory needs the path of its page, and no model")
+            raise InputError("for a release in memory, give the path of its page, and no model")
         target = _public_place(target_of(path), [], overwrite)
         write_text(target, PAGES[reader](material_of(release)), IfExists(overwrite))
         return str(target)

@@ -44,7 +44,7 @@ class CompletedRows:
     def __post_init__(self) -> None:
         """Raises InputError for columns that are not the model's, or follow from others there."""
         if self.drawable.people is not None:
-            raise InputError("rows of people are drawn person by person, and single rows cannot be completed")
+            raise InputError("a release of people draws whole people: single rows cannot be completed")
         domain, self.schema = self.drawable.domain, self.drawable.schema
         self._table, computed = open_table(self.source), computed_in(domain)
         self._names = self._table.schema.names

@@ -122,7 +122,7 @@ class ConditionalBatches(Batches):
             kept, drawn = kept + len(parts[-1]), drawn + size
             if kept < min(wanted, FEWEST * drawn - SPARE):
                 raise InputError(
-                    f"of {drawn:,} rows drawn {kept:,} met the condition: the domain's rules speak against it"
+                    f"of {drawn:,} rows drawn {kept:,} met the condition: the domain's rules hardly allow it"
                 )
         return pa.Table.from_batches(parts).combine_chunks().to_batches()[0].slice(0, wanted)
 
@@ -204,7 +204,7 @@ def _check_people(drawable: Drawable, condition: RowCondition, balance: str | No
             f"name what is the same in all of them: {known}"
         )
     if not condition.exact:
-        raise InputError("of people, a condition must take bins whole; `fmwem answer` shows where they end")
+        raise InputError("on people, a condition must end where bins end; `fmwem answer` shows where they do")
     tied = [each.column for each in condition.where if each.column in computed_in(drawable.domain)]
     if tied:
         raise InputError(f"{shortened(tied[0])!r} follows from another column when rows are drawn: name that")

@@ -49,7 +49,7 @@ class PublicColumns:
         if isinstance(names, str) or not list(names) or len(set(names)) < len(list(names)):
             raise InputError(f"public_columns={shown(names)}: must be a list of different column names")
         if table is beside or any(_holds(path, _paths(table)) for path in _paths(beside)):
-            raise InputError("--public names the private table itself, whose counts are nobody's to use")
+            raise InputError("--public names the private table itself, whose counts are not public")
         return cls._read(table, list(names), declared)
 
     @classmethod

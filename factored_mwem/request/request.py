@@ -119,8 +119,8 @@ class Request(PrivateTable):
             raise InputError(f"--public-columns does not go with {what}; leave out one of the two")
         if policy.certificate or policy.criteria:
             raise InputError(
-                "--public-columns does not go with --certificate and --accept, which measure nothing of what "
-                "the public table is taken to tell; leave out one of the two"
+                "--public-columns does not go with --certificate or --accept: a certificate measures nothing "
+                "of what is taken from the public table; leave out one of the two"
             )
         joint = math.prod(attribute.size for attribute in public.attributes)
         if joint > policy.cells:

@@ -92,7 +92,7 @@ def test_a_database_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> No
         (f"duckdb://{tmp_path}/missing.db", "cannot open"),
         (f"duckdb://{tmp_path}/no.db", "cannot open"),
         (f"duckdb://{tmp_path}/no.db#users", "names one table; leave out what stands behind #"),
-        ("snowflake://ana:secret@org/shop", "keys are read of DuckDB and PostgreSQL alone"),
+        ("snowflake://ana:secret@org/shop", "keys are read from DuckDB and PostgreSQL alone"),
     ):
         with pytest.raises(InputError, match=line) as refused:
             read_catalogue(uri)

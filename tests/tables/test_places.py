@@ -291,5 +291,5 @@ def test_no_row_s_timestamp_decides_whether_an_orc_file_is_read(tmp_path: Path, 
     orc.write_table(pa.table({"t": moment, "s": ["x"]}), path)
     table = open_table(path)
     assert rows_of(table, ["s"]) == {("x",): 1}
-    with pytest.raises(InputError, match="column 't' is a timestamp, which is not read of ORC; leave it out"):
+    with pytest.raises(InputError, match="column 't' is a timestamp, not read from ORC; leave it out"):
         rows_of(table)

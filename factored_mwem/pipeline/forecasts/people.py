@@ -24,11 +24,9 @@ def assumed(policy: Policy, rows: int | None, people: int | None) -> int:
     it is of the other.
     """
     if policy.people and rows is not None:
-        raise InputError("assume_rows is a guess of rows, and people are counted: give assume_people")
+        raise InputError("assume_rows is for releases without people=True; give assume_people")
     if people is not None and not policy.people:
-        raise InputError(
-            "assume_people is a guess of people, and rows are counted: give people, or assume_rows"
-        )
+        raise InputError("assume_people is for releases with people=True; give assume_rows")
     guess, what = (people, "people") if policy.people else (rows, "rows")
     if guess is None:
         return ASSUMED

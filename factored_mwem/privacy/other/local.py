@@ -76,7 +76,7 @@ def check_graph(adjacency: np.ndarray) -> None:
     shape = adjacency.shape
     square = adjacency.ndim == 2 and shape[0] == shape[1]
     if not square or not shape[0] or (adjacency != adjacency.T).any() or adjacency.diagonal().any():
-        raise InputError("adjacency: a square symmetric matrix of a vertex or more, without loops, is needed")
+        raise InputError("adjacency must be a square, symmetric matrix with 0 on its diagonal, not empty")
     if shape[0] > MOST_VERTICES:
         raise InputError(f"triangles are counted for up to {MOST_VERTICES:,} vertices, not {shape[0]:,}")
 

@@ -91,8 +91,8 @@ class SketchRequest(PrivateTable):
                 raise InputError(f"{name}={shown(value)}: must be a whole number from {least} to {most:,}")
         if independence > QUADRATIC and size * independence > MAX_WORK:
             raise InputError(
-                f"size={size:,}, independence={independence}: over {MAX_WORK:,} steps for each key; lower "
-                f"one of them; up to {QUADRATIC} coefficients take no such work"
+                f"size={size:,}, independence={independence}: would take over {MAX_WORK:,} steps for each "
+                f"key; lower one of them, or set independence to at most {QUADRATIC}, which is quick"
             )
         if noise not in ("gaussian", "laplace"):
             raise InputError(f"noise={shown(noise)}: must be 'gaussian' or 'laplace'")

@@ -75,4 +75,4 @@ def check_numbers(request: PrivateTable, column: str) -> None:
     request.private.check_column(column)
     kind = value_type(request.private.schema.field(column).type)
     if not (is_number(kind) or is_text(kind)):
-        raise InputError(f"column {column!r} is {kind}; statistics are of numbers, or of text with some")
+        raise InputError(f"column {column!r} is {kind}; statistics are of numbers, or of numbers in text")

@@ -99,7 +99,7 @@ def predictions(hypotheses: Sequence[Hypothesis] | np.ndarray, shape: Sequence[i
         answers = np.array([[int(h(code)) for code in codes] for h in hypotheses], dtype=np.int64)
     if answers.ndim != 2 or not len(answers) or answers.shape[1] != cells or answers.dtype.kind not in "iu":
         raise InputError(
-            f"hypotheses: a code of the label for each of {cells:,} cells is needed, of one or more"
+            f"hypotheses: give one or more, each with a code of the label for each of {cells:,} cells"
         )
     if answers.min() < 0 or answers.max() >= labels:
         raise InputError(f"hypotheses: their results must be codes of the label, from 0 to {labels - 1}")

@@ -59,7 +59,7 @@ class Question:
         if at is not None and not (isinstance(at, float | int) and 0 < at < 1):
             raise InputError(f"at={shown(at)}: the share of a quantile lies between 0 and 1; see min and max")
         if rows is not None and (type(rows) is not int or not 1 <= rows <= MOST_ROWS):
-            raise InputError(f"rows={shown(rows)}: a number of rows that is public, from 1 to {MOST_ROWS:,}")
+            raise InputError(f"rows={shown(rows)}: must be the public number of rows, 1 to {MOST_ROWS:,}")
         if rows is not None and what not in ("mean", "variance", "median", "quantile"):
             raise InputError(f"{what} does not use the number of rows; leave out rows (--rows)")
         shape = _noise(what, noise, delta)

@@ -51,7 +51,7 @@ def catalogue_of(uri: str) -> Catalogue:
     reader = readers.get(uri.split("://", 1)[0].lower())
     if reader is None:
         how = "give its tables and their keys in Python, by release_tables"
-        raise InputError(f"{shown_uri(uri)}: keys are read of DuckDB and PostgreSQL alone; {how}")
+        raise InputError(f"{shown_uri(uri)}: keys are read from DuckDB and PostgreSQL alone; {how}")
     return reached(uri, lambda _: reader(uri))
 
 

@@ -298,8 +298,8 @@ def _refuse(what: int, form: TextForm, row: str) -> None:
     if what & FEED:
         raise Ambiguous(
             f"{row} holds a line feed alone, where the header ends in a carriage return and a line feed; "
-            "make all line ends the same (for example with dos2unix), for with --lines only such a pair "
-            "would end a record"
+            "make all line ends the same (for example with dos2unix): --lines would not help, for then only "
+            "such a pair ends a record"
         )
     if what & OPEN:
         raise Ambiguous(f"{row}: a quote is open where the line ends.{_WAYS_OUT[form.records]}")

@@ -206,5 +206,5 @@ def _delimiter(path: Any, header: str) -> str:
     found = [sign for sign in DELIMITERS if sign in outside]
     if len(found) > 1:
         signs = " and ".join(f"{DELIMITERS[sign]}s" for sign in found)
-        raise InputError(f"{path}: the header holds {signs}; say --delimiter which of them parts the columns")
+        raise InputError(f"{path}: the header holds {signs}; say with --delimiter which of them it is")
     return found[0] if found else ","

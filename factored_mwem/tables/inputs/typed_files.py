@@ -108,7 +108,7 @@ def read_orc(file: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for name in columns:
         if pa.types.is_timestamp(orc_file.schema.field(name).type):
             how = "leave it out with --columns, or write the table as Parquet"
-            raise InputError(f"{file.path}: column {name!r} is a timestamp, which is not read of ORC; {how}")
+            raise InputError(f"{file.path}: column {name!r} is a timestamp, not read from ORC; {how}")
     for number in range(orc_file.nstripes):
         stripe = orc_file.read_stripe(number, columns=list(columns)).select(list(columns))
         for start in range(0, stripe.num_rows, MAX_BATCH_ROWS):

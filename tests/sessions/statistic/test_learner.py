@@ -132,7 +132,7 @@ def test_refusals() -> None:
     data = table(X, GOOD)
     for hypotheses, words in (
         ([lambda codes: 2], "from 0 to 1"),
-        (np.zeros((0, SIZE), dtype=int), "of one or more"),
+        (np.zeros((0, SIZE), dtype=int), "give one or more"),
         (np.zeros((2, 3), dtype=int), "each of 5 cells"),
         (np.zeros((2, SIZE)), "a code of the label"),
     ):
