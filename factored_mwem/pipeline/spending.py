@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.pipeline.record.assumptions import Assumption, assumptions_of
+from factored_mwem.pipeline.record.assumptions import Assumption, DomainFacts, assumptions_of
 from factored_mwem.pipeline.record.statement import (
     ChargeRecord,
     Guarantee,
@@ -132,23 +132,11 @@ class Spent:
         """What is left of the promised epsilon."""
         return max(0.0, self.spending.promise.epsilon - self.epsilon)
 
-    def rests_on(
-        self,
-        table: PrivateTable,
-        *,
-        learnt: bool = False,
-        rules: bool = False,
-        public: Mapping[str, Any] | None = None,
-    ) -> dict[str, Assumption]:
+    def rests_on(self, table: PrivateTable, **domain_facts: Unpack[DomainFacts]) -> dict[str, Assumption]:
         """The assumptions of the promise about a table."""
+        private, books = table.private, self.run.has_books
         return assumptions_of(
-            table.promise,
-            table.private.form,
-            learnt=learnt,
-            ledger=self.run.has_books,
-            rules=rules,
-            cluster=table.private.cluster,
-            public=public,
+            table.promise, private.form, ledger=books, cluster=private.cluster, **domain_facts
         )
 
     def facts(self, assumptions: dict[str, Assumption]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,20 +27,28 @@ class Assumption(BaseModel):
     """Whether this program made it so, or checked it."""
 
 
+class DomainFacts(TypedDict, total=False):
+    """Whether a domain was `learnt` in the release itself, whether it has `rules`, and what is known of
+    columns that are `public` (the facts of `PublicColumns`).
+    """
+
+    learnt: bool
+    rules: bool
+    public: Mapping[str, Any] | None
+
+
 def assumptions_of(
     policy: Terms,
     form: TextForm | None,
     *,
-    learnt: bool,
     ledger: bool,
-    rules: bool = False,
     cluster: str | None = None,
-    public: Mapping[str, Any] | None = None,
+    **domain_facts: Unpack[DomainFacts],
 ) -> dict[str, Assumption]:
     """The assumptions of a promise about a table, apart from mechanism and noise, by name: for a text file of
-    a `form`, or a typed table, perhaps read by a `cluster`; with or without a ledger, or rules in its domain,
-    or columns that are `public` (the facts of `PublicColumns`).
+    a `form`, or a typed table, perhaps read by a `cluster`; with or without a ledger.
     """
+    public = domain_facts.get("public")
     people = f"column {policy.privacy_id!r} names every person by one value of their own"
     columns = "the names of the columns, on the header line, are public"
     if form is not None and not form.header:
@@ -56,7 +64,7 @@ def assumptions_of(
         "the domain is public: it was declared without looking at this table, or learnt from it in a release "
         "of its own, whose cost adds to this one's"
     )
-    if learnt:
+    if domain_facts.get("learnt"):
         domain = _made_sure("the domain was learnt inside the budget")
     releases = _trust("no other release of these records is counted: the epsilons of several add up")
     if ledger:
@@ -70,7 +78,7 @@ def assumptions_of(
         "columns": _trust(columns),
         "readable": _trust(_readable(form)),
         "domain": domain,
-        "rules": _trust(RULES) if rules else None,
+        "rules": _trust(RULES) if domain_facts.get("rules") else None,
         "public": _trust(_public(public)) if public is not None else None,
         "parameters": _trust(
             "columns, workload and all other settings were chosen without looking at this table"
@@ -87,12 +95,7 @@ def assumptions_of(
 
 
 def possible(
-    policy: Terms,
-    *,
-    learnt: bool,
-    ledger: bool,
-    rules: bool = False,
-    public: Mapping[str, Any] | None = None,
+    policy: Terms, *, ledger: bool, **domain_facts: Unpack[DomainFacts]
 ) -> list[dict[str, Assumption]]:
     """What a release may rest on, of a table of any form: typed or text, of one column, or of a cluster."""
     forms: list[TextForm | None] = [None]
@@ -100,9 +103,8 @@ def possible(
         ((b"\n", True), (b"\r\n", True), (b"\n", False)), (("a",), ("a", "b"))
     ):
         forms.append(TextForm(names, ",", end, begins=0, packed="", records=policy.records, header=header))
-    known: dict[str, Any] = {"learnt": learnt, "ledger": ledger, "rules": rules, "public": public}
-    here = [assumptions_of(policy, form, **known) for form in forms]
-    there = (assumptions_of(policy, None, **known, cluster=name) for name in CLUSTERS)
+    here = [assumptions_of(policy, form, ledger=ledger, **domain_facts) for form in forms]
+    there = (assumptions_of(policy, None, ledger=ledger, cluster=name, **domain_facts) for name in CLUSTERS)
     return [*here, *there]
 
 

@@ -212,8 +212,9 @@ def _of_release(manifest: Manifest, parameters: dict[str, Any]) -> dict[str, tup
 def _rests_on_what_a_release_may(manifest: Manifest, policy: Terms, parameters: dict[str, Any]) -> bool:
     learnt = parameters["settings"]["domain"] is None
     rules = not learnt and bool(manifest.domain.get("rules"))
-    more = {"learnt": learnt, "rules": rules, "public": parameters["settings"].get("public")}
-    return manifest.guarantee.assumptions in possible(policy, ledger=True, **more)
+    public = parameters["settings"].get("public")
+    allowed = possible(policy, ledger=True, learnt=learnt, rules=rules, public=public)
+    return manifest.guarantee.assumptions in allowed
 
 
 def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterator[str]:
