@@ -19,7 +19,7 @@ from factored_mwem.domain.zeros import allowed_cells, tables_at
 from factored_mwem.errors import InputError
 from factored_mwem.kernels.tree import CELLS, CLIQUE, FEWEST, Beliefs, Pace, Targets, descend, rebuild, tilt
 from factored_mwem.mechanisms.public_joint import NOTHING, PublicJoint
-from factored_mwem.mechanisms.residuals import ENTROPY, error_of, fit
+from factored_mwem.mechanisms.residuals import ENTROPY, AtOnce, error_of, fit
 from factored_mwem.model.clique_tree import lay_out
 from factored_mwem.model.dense import Factor
 from factored_mwem.model.estimation import MAX_FINAL_STEPS, MIN_FINAL_GAIN, estimate_total, from_histogram
@@ -151,16 +151,9 @@ class DenseComponentFit:
 
     def _fitted(self, noisy: np.ndarray, total: float) -> np.ndarray:
         measured = Residuals(self._measured.order, self._measured.weights, noisy, self._measured.scale)
-        shape = self._evidence.model.levels.shape
-        table = fit(
-            shape,
-            measured,
-            total,
-            charge=self._charge,
-            allowed=self._allowed,
-            start=self._part.table(0),
-            known=self._known,
-        )
+        wanted = AtOnce(self._evidence.model.levels.shape, measured.order, self._known)
+        start = self._part.table(0)
+        table = fit(wanted, measured, total, charge=self._charge, allowed=self._allowed, start=start)
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(table), LEAST)
 

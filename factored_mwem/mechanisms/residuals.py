@@ -65,6 +65,14 @@ MAX_CHANGE = 2**26
 """No answer moves by more than this with one row, so that 2^36 rows stay within 64 bits."""
 
 
+class AtOnce(NamedTuple):
+    """All marginals of up to `order` attributes of a dense table of `shape`, but those that are `known`."""
+
+    shape: Sequence[int]
+    order: int
+    known: PublicJoint = NOTHING
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
     """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 errors (shares) that
@@ -81,20 +89,15 @@ class Weights:
 
 
 def choose_weights(
-    shape: Sequence[int],
-    order: int,
-    cost: float,
-    total: Total,
-    unit: Unit,
-    composition: Composition,
-    known: PublicJoint = NOTHING,
+    wanted: AtOnce, cost: float, total: Total, unit: Unit, composition: Composition
 ) -> Weights:
-    """Weights that minimise the summed expected L1 error of all marginals of `order`; by public facts.
+    """Weights that minimise the summed expected L1 error of the largest marginals; by public facts.
 
     A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over
     its weight, s_S = prod k (k - 1) / k^2. With u_S the marginals that hold S, each over its error, the least
     sum at a given cost has the closed form below (cost under add-remove).
     """
+    shape, order, known = wanted
     sizes = [k for k in shape if k > 1]
     gaussian = composition is Composition.ZCDP
     gain, spread = _gain_and_spread(sizes, gaussian)
@@ -179,14 +182,13 @@ def _whole(raw: np.ndarray, asked: np.ndarray, sizes: Sequence[int]) -> np.ndarr
 
 
 def fit(
-    shape: Sequence[int],
+    wanted: AtOnce,
     measured: Residuals,
     total: float,
     *,
     charge: float,
     allowed: np.ndarray | None = None,
     start: np.ndarray | None = None,
-    known: PublicJoint = NOTHING,
 ) -> np.ndarray:
     """float64[cells]: the table of shares with the least chi^2 / 2 + charge KL(. | uniform), row-major;
     public in, public out.
@@ -198,7 +200,8 @@ def fit(
     What is `known` is fitted as if it had been measured with less noise than all others, and is exact at the
     end.
     """
-    whole = Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP)
+    shape, order, known = wanted
+    whole = Transform(shape, order, gaussian=measured.scale.composition is Composition.ZCDP)
     transform = whole if allowed is None else _Within(whole, allowed)
     cells = math.prod(shape) if allowed is None else int(allowed.sum())
     weight = measured.weights[transform.masks] / measured.stddev
@@ -284,32 +287,24 @@ def one_shot_suits(
         return False
     if policy.rounds is not None or policy.initial_share is not None:
         return False
-    known = PublicJoint(candidates.public)
-    return worth_one_shot(shape, order, budget, policy.unit, records, max_cells, known)
+    wanted = AtOnce(shape, order, PublicJoint(candidates.public))
+    return worth_one_shot(wanted, budget, policy.unit, records, max_cells)
 
 
-def worth_one_shot(
-    shape: Sequence[int],
-    order: int,
-    budget: Budget,
-    unit: Unit,
-    records: float,
-    max_cells: int,
-    known: PublicJoint = NOTHING,
-) -> bool:
+def worth_one_shot(wanted: AtOnce, budget: Budget, unit: Unit, records: float, max_cells: int) -> bool:
     """Whether to measure residuals once rather than in rounds (`records`: a public or noisy number of rows).
 
     Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53
     %. Else where no pair is too noisy to be asked and the predicted error is at most MAX_ERROR: rounds can
     choose among pairs, and merge codes, where one shot drowns.
     """
+    shape, order, known = wanted
     if order < 1 or math.prod(shape) > min(max_cells, MAX_CELLS):
         return False
     if max(shape) <= 2:
         return True
-    chosen = choose_weights(
-        shape, order, float(budget.amount), Total.assumed(records, unit), unit, budget.composition, known
-    )
+    total = Total.assumed(records, unit)
+    chosen = choose_weights(wanted, float(budget.amount), total, unit, budget.composition)
     pairs = (np.bitwise_count(np.arange(len(chosen.weights))) == min(order, 2)) & ~known.masks(shape)
     return bool((chosen.weights[pairs] > 0).all()) and chosen.error <= MAX_ERROR
 
@@ -317,8 +312,8 @@ def worth_one_shot(
 def predicted_errors(candidates: Candidates, budget: Budget, unit: Unit, records: float) -> tuple[float, ...]:
     """The mean L1 error (0 to 2) of marginals by order that one shot's noise would make; public facts."""
     shape, order, total = candidates.domain.shape, candidates.members.shape[1], Total.assumed(records, unit)
-    known, amount = PublicJoint(candidates.public), float(budget.amount)
-    return choose_weights(shape, order, amount, total, unit, budget.composition, known).by_order
+    wanted, amount = AtOnce(shape, order, PublicJoint(candidates.public)), float(budget.amount)
+    return choose_weights(wanted, amount, total, unit, budget.composition).by_order
 
 
 class OneShot(NamedTuple):
@@ -342,7 +337,8 @@ def one_shot(
     """
     order = min(order, sum(k > 1 for k in shape))
     cost, composition = session.left, session.composition
-    chosen = choose_weights(shape, order, float(cost), total, session.unit, composition, known)
+    wanted = AtOnce(shape, order, known)
+    chosen = choose_weights(wanted, float(cost), total, session.unit, composition)
     records = max(total.records, 1.0)
     if not chosen.weights.any():
         even = np.ones(math.prod(shape)) if allowed is None else allowed.astype(np.float64)
@@ -353,7 +349,7 @@ def one_shot(
         precision = 1 / total.stderr**2 + 1 / error**2
         records = max(1.0, (records / total.stderr**2 + again / error**2) / precision)
     charge = ENTROPY / min(chosen.error, 0.5)
-    table = fit(shape, measured, records, charge=charge, allowed=allowed, known=known)
+    table = fit(wanted, measured, records, charge=charge, allowed=allowed)
     return OneShot(table, [measured], records)
 
 

@@ -19,7 +19,7 @@ from factored_mwem.documents.expected import expected_errors
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
-from factored_mwem.mechanisms.residuals import fit
+from factored_mwem.mechanisms.residuals import AtOnce, fit
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.forest import Component, Forest
@@ -241,8 +241,8 @@ def test_a_fit_to_residuals_ends_where_it_does_from_any_start(rules: bool) -> No
     measured = Residuals(3, weights, answers, scale)
     allowed = np.arange(12) != 5 if rules else None
     start = rng.dirichlet(np.ones(12))
-    even = fit(shape, measured, 100.0, charge=3.0, allowed=allowed)
-    found = fit(shape, measured, 100.0, charge=3.0, allowed=allowed, start=start)
+    even = fit(AtOnce(shape, measured.order), measured, 100.0, charge=3.0, allowed=allowed)
+    found = fit(AtOnce(shape, measured.order), measured, 100.0, charge=3.0, allowed=allowed, start=start)
     assert np.abs(even - start).sum() > 0.1
     assert np.abs(even - found).sum() < 0.01
 

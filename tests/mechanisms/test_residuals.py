@@ -27,7 +27,7 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.mechanisms import residuals as residual
-from factored_mwem.mechanisms.residuals import choose_weights, fit, one_shot, worth_one_shot
+from factored_mwem.mechanisms.residuals import AtOnce, choose_weights, fit, one_shot, worth_one_shot
 from factored_mwem.mechanisms.result import Total
 from factored_mwem.privacy import residuals
 from factored_mwem.privacy.counts import PrivateCounts
@@ -198,7 +198,7 @@ def test_answers_with_one_row_more_stay_within_64_bits() -> None:
     """No answer moves by more than 2^26, so 2^36 rows in one cell cannot wrap round."""
     for shape in ((512, 512), (2,) * 18, (2**17, 2), (64, 64, 64)):
         for composition in Composition:
-            chosen = choose_weights(shape, 2, 0.01, NOISY(1e6), Unit(), composition)
+            chosen = choose_weights(AtOnce(shape, 2), 0.01, NOISY(1e6), Unit(), composition)
             most = over_subsets([max(k - 1, 1) for k in shape])
             assert (chosen.weights * most).max() <= residual.MAX_CHANGE
 
@@ -224,7 +224,7 @@ def check_charge(unit: Unit, composition: Composition) -> None:
     assert order_of_events == ["noise after 1"]
     ((entry,), (call,)) = door.accountant.entries, fake.calls
     amount = float(door.accountant.budget.amount)
-    chosen = choose_weights(shape, 2, amount, Total(108.0, 4.0), unit, composition)
+    chosen = choose_weights(AtOnce(shape, 2), amount, Total(108.0, 4.0), unit, composition)
     assert entry.scale == call.scale
     assert entry.sensitivity >= greatest_change(shape, chosen.weights, unit, composition)
     recomputed = price(entry.mechanism, scale=entry.scale, sensitivity=entry.sensitivity)
@@ -315,7 +315,7 @@ def simulated(
     rng = np.random.default_rng(7)
     table = rng.integers(30, 60, math.prod(shape))
     budget = BUDGET[composition]
-    chosen = choose_weights(shape, order, float(budget.amount), NOISY(1e9), Unit(), composition)
+    chosen = choose_weights(AtOnce(shape, order), float(budget.amount), NOISY(1e9), Unit(), composition)
     true = np.concatenate(list(marginals(table, shape, order)))
 
     def noisy(values: np.ndarray, scale: float) -> np.ndarray:
@@ -369,7 +369,7 @@ def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composi
             math.sqrt(noise[(masks & w) == masks].sum()) for w in masks[np.bitwise_count(masks) == order]
         )
 
-    best = choose_weights(shape, order, amount, NOISY(1e9), unit, composition).weights.astype(float)
+    best = choose_weights(AtOnce(shape, order), amount, NOISY(1e9), unit, composition).weights.astype(float)
     for mask in np.flatnonzero(best):
         for factor in (0.8, 1.2):
             other = best.copy()
@@ -407,7 +407,7 @@ def test_the_fit_reaches_the_optimum(
         shares = np.exp(logs - logs.max())
         return loss(shares / shares.sum())
 
-    found = fit(shape, measured, total, charge=CHARGE)
+    found = fit(AtOnce(shape, measured.order), measured, total, charge=CHARGE)
     assert found.sum() == pytest.approx(1)
     assert (found >= 0).all()
     reference = min(
@@ -422,7 +422,7 @@ def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
     table = np.random.default_rng(9).integers(0, 5000, 36)
     door = session(Composition.ZCDP)
     measured = asked(door, table, (3, 3, 4), 2, weights_of((3, 3, 4), 2, total=True))
-    found = fit((3, 3, 4), measured, float(table.sum()), charge=1.0) * table.sum()
+    found = fit(AtOnce((3, 3, 4), measured.order), measured, float(table.sum()), charge=1.0) * table.sum()
     for ours, true in zip(marginals(found, (3, 3, 4), 2), marginals(table, (3, 3, 4), 2), strict=True):
         assert np.abs(ours - true).sum() < 0.02 * table.sum()
 
@@ -462,20 +462,24 @@ def test_real_noise_end_to_end() -> None:
 
 def test_the_choice_follows_from_public_facts() -> None:
     budget, unit = BUDGET[Composition.ZCDP], Unit()
-    assert worth_one_shot((2,) * 16, 3, budget, unit, 20_000, 2**20)
-    assert not worth_one_shot((2,) * 16, 3, budget, unit, 20_000, 2**15)
-    assert not worth_one_shot((2,) * 19, 3, budget, unit, 20_000, 2**20)
-    assert worth_one_shot((9, 7, 6, 5, 2, 2), 3, budget, unit, 48_842, 2**20)
-    assert not worth_one_shot((8, 8, 8, 2), 3, budget, unit, 748, 2**20)  # half of the pairs would drown
-    assert not worth_one_shot((16, 15, 6, 5, 2), 3, Budget.of(0.1, 1e-9), unit, 48_842, 2**20)
-    assert worth_one_shot((2, 1, 2), 1, budget, unit, 1.0, 2**20)
+    assert worth_one_shot(AtOnce((2,) * 16, 3), budget, unit, 20_000, 2**20)
+    assert not worth_one_shot(AtOnce((2,) * 16, 3), budget, unit, 20_000, 2**15)
+    assert not worth_one_shot(AtOnce((2,) * 19, 3), budget, unit, 20_000, 2**20)
+    assert worth_one_shot(AtOnce((9, 7, 6, 5, 2, 2), 3), budget, unit, 48_842, 2**20)
+    assert not worth_one_shot(
+        AtOnce((8, 8, 8, 2), 3), budget, unit, 748, 2**20
+    )  # half of the pairs would drown
+    assert not worth_one_shot(AtOnce((16, 15, 6, 5, 2), 3), Budget.of(0.1, 1e-9), unit, 48_842, 2**20)
+    assert worth_one_shot(AtOnce((2, 1, 2), 1), budget, unit, 1.0, 2**20)
 
 
 def test_loud_residuals_are_left_out() -> None:
     """Triples only where their noise is small; all of one kind together; single attributes always."""
     for epsilon, orders in ((0.1, [1, 16, 120]), (1.0, [1, 16, 120, 560])):
         amount = float(Budget.of(epsilon, 1e-9).amount)
-        weights = choose_weights((2,) * 16, 3, amount, NOISY(21_574), Unit(), Composition.ZCDP).weights
+        weights = choose_weights(
+            AtOnce((2,) * 16, 3), amount, NOISY(21_574), Unit(), Composition.ZCDP
+        ).weights
         assert np.bincount(np.bitwise_count(np.flatnonzero(weights))).tolist() == orders
-    weights = choose_weights((100, 100), 2, 1e-4, Total(50), Unit(), Composition.ZCDP).weights
+    weights = choose_weights(AtOnce((100, 100), 2), 1e-4, Total(50), Unit(), Composition.ZCDP).weights
     assert (weights > 0).tolist() == [False, True, True, False]

@@ -21,7 +21,7 @@ from factored_mwem.cli.console import say, visible
 from factored_mwem.errors import Changed, InputError, NothingLearnt
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms import tree
-from factored_mwem.model import sampling as sample
+from factored_mwem.pipeline import sampling as sample
 from factored_mwem.pipeline.record.assumptions import assumptions_of
 from factored_mwem.pipeline.record.manifest import Manifest
 from factored_mwem.pipeline.record.manifest_check import check_books

@@ -20,7 +20,7 @@ from factored_mwem.documents.ties import ties_of
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.public_joint import PublicJoint
-from factored_mwem.mechanisms.residuals import choose_weights, sensitivity
+from factored_mwem.mechanisms.residuals import AtOnce, choose_weights, sensitivity
 from factored_mwem.mechanisms.result import Total
 from factored_mwem.request.public_columns import PublicColumns
 from factored_mwem.request.request import Request
@@ -220,7 +220,9 @@ def test_the_number_of_rows_gets_no_more_for_what_is_public() -> None:
     """Of marginals that are known the error is that of the total alone, which is nothing to pay for."""
     unit, shape = Unit(Neighbours.ADD_REMOVE, 1), (4, 5, 6, 3)
     known = PublicJoint((0, 1, 2), np.full((4, 5, 6), 1 / 120))
-    weights = choose_weights(shape, 2, 0.0149, Total(1e4, 100.0), unit, Composition.ZCDP, known).weights
+    weights = choose_weights(
+        AtOnce(shape, 2, known), 0.0149, Total(1e4, 100.0), unit, Composition.ZCDP
+    ).weights
     alone = np.where(np.arange(len(weights)) == 0, weights, 0)
     cost = [sensitivity(shape, some, unit, Composition.ZCDP) for some in (alone, weights)]
     assert 0 < cost[0] < 0.1 * cost[1]

@@ -21,8 +21,7 @@ from factored_mwem import Release, release
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import crashpoints as faults
 from factored_mwem.files.files import IfExists
-from factored_mwem.model import sampling
-from factored_mwem.pipeline import writing
+from factored_mwem.pipeline import sampling, writing
 from factored_mwem.tables.outputs.formats import METADATA_KEY, write_batches
 
 ROWS = 1130

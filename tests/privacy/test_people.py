@@ -426,7 +426,7 @@ def test_made_up_ids_are_spread_over_all_that_they_may_be() -> None:
 
 
 def test_batches_share_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    from factored_mwem.model import sampling
+    from factored_mwem.pipeline import sampling
 
     monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 500)
     drawn = without_noise(many(1000)).drawn()
@@ -448,7 +448,7 @@ def cut(table: pa.Table) -> int:
 
 @pytest.mark.slow
 def test_people_are_whole_in_any_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from factored_mwem.model import sampling
+    from factored_mwem.pipeline import sampling
 
     made = without_noise(one_or_three(3000))
     monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 30)
@@ -470,7 +470,7 @@ def test_as_many_people_are_drawn_as_are_asked_for_each_with_all_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And their numbers of rows are those of the table, as without noise they must be."""
-    from factored_mwem.model import sampling
+    from factored_mwem.pipeline import sampling
 
     made = without_noise(one_or_three(3000), person_columns=["a"])
     monkeypatch.setattr(sampling, "MAX_BATCH_ROWS", 30)

@@ -18,7 +18,7 @@ RUN = """
 import os, signal, sys
 from factored_mwem.files import crashpoints
 from factored_mwem.cli.main import main
-from factored_mwem.model import sampling
+from factored_mwem.pipeline import sampling
 from factored_mwem.pipeline import writing
 
 sampling.MAX_BATCH_ROWS, writing.PART_ROWS = 50, 100

@@ -15,7 +15,7 @@ import numpy as np
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.ledger.run import Run
 from factored_mwem.owner.verifier.edits import Editing, edited, in_place
-from factored_mwem.owner.verifier.verify import Verified, searched
+from factored_mwem.owner.verifier.verify import Search, Verified, searched
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request.promise import TermsChoices
 from factored_mwem.request.table import PrivateTable
@@ -117,4 +117,5 @@ def verify_session(
     def made(source: Any, run: Run) -> dict[str, Any]:
         return replayed.made(replayed.request(source), run)
 
-    return searched(table, replayed.request(table), made, pairs, seed, report, replayed.edit)
+    search = Search(pairs, seed, report)
+    return searched(table, replayed.request(table), made, search, replayed.edit)

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.random import Generator
@@ -145,24 +145,30 @@ def verify(
         return public(make(asked, run, lambda _: None))
 
     # Refuse what a release refuses, with the same message, before any neighbour is made.
-    return searched(table, request, made, pairs, seed, report)
+    return searched(table, request, made, Search(pairs, seed, report))
+
+
+class Search(NamedTuple):
+    """How many neighbours are looked at, what `seed` decides which, and what hears of each."""
+
+    pairs: int
+    seed: int | None
+    report: Callable[[int], None]
 
 
 def searched(
     table: Any,
     request: PrivateTable,
     made: Callable[[Any, Run], dict[str, Any]],
-    pairs: int,
-    seed: int | None,
-    report: Callable[[int], None],
+    search: Search,
     edit: Editing = edited,
 ) -> Verified:
     """What replays on neighbours find. `made`: everything that is published of a table, made within a run;
     `edit` makes a neighbour.
     """
-    if pairs < 1:
-        raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
-    rng = np.random.default_rng(seed)
+    if search.pairs < 1:
+        raise InputError(f"pairs={search.pairs}: must be a whole number, 1 or more")
+    rng = np.random.default_rng(search.seed)
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
         made(table, WatchedRelease(tap, request.promise))
@@ -170,7 +176,8 @@ def searched(
         rows = len(sheet.owners)
         if rows <= request.promise.contributions:
             raise InputError("the table has too few rows to have a neighbour")
-        return _Search(request.promise, made, edit, sheet, rows, tap, rng).run(pairs, report)
+        finder = _Search(request.promise, made, edit, sheet, rows, tap, rng)
+        return finder.run(search.pairs, search.report)
 
 
 def sweep() -> None:
