@@ -110,7 +110,15 @@ Map = Annotated[
 ]
 
 
-class Derivation(_Rule):
+class _ColumnRule(_Rule):
+    """What a column is: the first of its `columns`, by the others."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.columns[1:]
+
+
+class Derivation(_ColumnRule):
     """A column that follows from another: `map` lists its value for each of the source's values, as an object
     or as pairs of a condition and a value, of which the first that holds counts.
     """
@@ -123,10 +131,6 @@ class Derivation(_Rule):
     def columns(self) -> tuple[str, ...]:
         return (self.derive, self.from_)
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return (self.from_,)
-
     def entries(self, source: Attribute) -> list[tuple[Any, Scalar | None]]:
         """(condition on the source, value) pairs."""
         if isinstance(self.map, Mapping):
@@ -134,7 +138,7 @@ class Derivation(_Rule):
         return list(self.map)
 
 
-class Lookup(_Rule):
+class Lookup(_ColumnRule):
     """A column that follows from several: `map` lists its value for combinations of theirs; what all others
     give is `otherwise`.
     """
@@ -148,12 +152,8 @@ class Lookup(_Rule):
     def columns(self) -> tuple[str, ...]:
         return (self.derive, *self.from_)
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return self.from_
 
-
-class Sum(_Rule):
+class Sum(_ColumnRule):
     """A column that is the sum of others, each `times` a number, `plus` another. A null part makes it null,
     or, if it is never null, counts 0.
     """
@@ -176,10 +176,6 @@ class Sum(_Rule):
         return (self.sum, *self.of)
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        return self.of
-
-    @property
     def plain(self) -> bool:
         """Whether its parts are added as they are, so that nothing is rounded."""
         return self.times is None and not self.plus
@@ -192,7 +188,7 @@ class Sum(_Rule):
         return reduce(np.add, [times * part for times, part in pairs]) + self.plus
 
 
-class Product(_Rule):
+class Product(_ColumnRule):
     """A column that is the product of others, rounded to its own decimals. A null part makes it null, or, if
     it is never null, counts 0.
     """
@@ -203,10 +199,6 @@ class Product(_Rule):
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.product, *self.of)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return self.of
 
     @property
     def plain(self) -> bool:
@@ -232,7 +224,7 @@ def _function(name: str) -> str:
     return name
 
 
-class Computed(_Rule):
+class Computed(_ColumnRule):
     """A column that is a function of another, in every row: see functions.py. Of a null it is null."""
 
     compute: str
@@ -242,10 +234,6 @@ class Computed(_Rule):
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.compute, self.of)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return (self.of,)
 
 
 Deriving = Derivation | Lookup | Sum | Product | Computed
