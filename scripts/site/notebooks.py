@@ -88,7 +88,7 @@ def _display(data: dict[str, str]) -> dict[str, Any]:
 
 
 def markdown(notebook: dict[str, Any]) -> str:
-    """The notebook as a page. HTML loses its empty lines, which would end it in Markdown, and its style."""
+    """The notebook as a page. HTML loses its empty lines, which would end it in Markdown, and its own style."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -96,6 +96,7 @@ def markdown(notebook: dict[str, Any]) -> str:
         for output in cell.get("outputs", []):
             kind, text = kind_of(output)
             text = re.sub(r"<style.*?</style>|<\?.*?\?>|<!DOC.*?>", "", text.strip(), flags=re.DOTALL)
+            text = re.sub(r"<(table|tr)\b[^>]*>", r"<\1>", text)
             text = re.sub(r"\n\s*\n", "\n", text)
             parts.append(f"```text\n{text}\n```" if kind == "text/plain" else f"<div>\n{text}\n</div>")
     return "\n\n".join(parts) + "\n"
