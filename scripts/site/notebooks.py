@@ -88,7 +88,7 @@ def _display(data: dict[str, str]) -> dict[str, Any]:
 
 
 def markdown(notebook: dict[str, Any]) -> str:
-    """The notebook as a page. HTML loses its empty lines, which would end it in Markdown, and its own style."""
+    """The notebook as a page. HTML loses its empty lines, which would end it in Markdown, and its styles."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
