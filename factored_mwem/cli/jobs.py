@@ -41,6 +41,7 @@ from factored_mwem.tables.outputs.release_files import (
     report_of,
 )
 from factored_mwem.tables.outputs.targets import Destination, Folder, Target, target_of, write_text
+from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:  # modules that a release does not need are imported where they are used
     from factored_mwem.pipeline.learn_domain import LearntDomain
@@ -85,8 +86,8 @@ def run(
         if reused is not None:
             manifest, files = load_manifest(reused.manifest), reused
         else:
-            if settings.keeps:
-                warn(settings.keeps)
+            if keeps := settings.keeps(max(request.workload.orders, default=0)):
+                warn(keeps)
             manifest = publish(request, running, place, writing, report)
         facts = _facts(manifest, files, path) | facts_of(manifest, settings, reused=reused is not None)
         if running.resumed:
@@ -97,14 +98,15 @@ def run(
 
 def request_of(table: TableName, settings: ReleaseSettings, **more: Any) -> Request:
     """The request that the settings make of a table, which reads only its header or schema. With --push-down
-    the rows stay in their database and are counted there.
+    the rows stay in their database and are counted there. Where nothing was asked for, one column is kept
+    as it is, for it has no pairs.
     """
     source: Any = table
     if settings.push_down:
         from factored_mwem.tables.backends.sql import push_down
 
         source = push_down(table)
-    return Request.of(
+    request = Request.of(
         source,
         settings.workload_of(settings.marginals),
         settings.policy,
@@ -113,6 +115,9 @@ def request_of(table: TableName, settings: ReleaseSettings, **more: Any) -> Requ
         **public_of(settings),
         **more,
     )
+    if settings.keeps() and len(_names(request)) == 1:
+        return replace(request, workload=Workload.marginals(1))
+    return request
 
 
 def public_of(settings: ReleaseSettings) -> dict[str, Any]:

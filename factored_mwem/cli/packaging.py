@@ -71,8 +71,8 @@ def run_package(
     waiting = Publication(files, IfExists(settings.overwrite), settings.booking)
     with request.spending.booked(settings.booking) as run:
         earlier = waiting.reused(run)
-        if settings.keeps and earlier is None:
-            warn(settings.keeps)
+        if (keeps := settings.keeps()) and earlier is None:
+            warn(keeps)
         record = earlier or publish_package(request, run, waiting, report)
         facts = _facts(record, files) | facts_of(record, settings, reused=earlier is not None)
     return PackageDone(record, files, facts, earlier is not None)

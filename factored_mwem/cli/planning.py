@@ -64,7 +64,8 @@ def check(
         prospect = forecast_package(package, number)
         print(json.dumps(prospect.facts) if json_only else prospect_text(prospect, number))
         return
-    forecast = forecast_of(job.request_of(source_of(table), settings), number)
+    request = job.request_of(source_of(table), settings)
+    forecast = forecast_of(request, number)
     if json_only:
         print(json.dumps(asdict(forecast)))
         return
@@ -72,7 +73,7 @@ def check(
         facts = learning_text(forecast, number)
     else:
         facts = forecast_text(forecast, number)
-    facts["note"] = settings.keeps
+    facts["note"] = settings.keeps(max(request.workload.orders, default=0))
     lines = [line for word, text in facts.items() if text for line in lined(word, [text])]
     print("\n".join([*lines, UNREAD]))
 

@@ -103,7 +103,7 @@ class Flag:
 
 
 PAIRS = 2
-"""The order of the marginals that are kept where nothing is asked for: any table bears pairs."""
+"""The order of the marginals that are kept where nothing is asked for; a table of two columns has them."""
 Text = InstanceOf[str]  # any characters: names of columns and datasets come from anywhere
 Whole = Annotated[StrictInt, Field(ge=0)]
 
@@ -200,11 +200,14 @@ class ReleaseSettings(BaseModel):
         workload += (Workload.marginals(order) if order is not None else Workload()) + self.queries
         return workload if workload != Workload() else Workload.marginals(PAIRS)
 
-    @property
-    def keeps(self) -> str:
-        """What to say where nobody said what must come out right; nothing where somebody did."""
+    def keeps(self, order: int = PAIRS) -> str:
+        """What to say of the marginals of `order` that are kept where nobody said what must come out right;
+        nothing where somebody did.
+        """
         if self.marginals is not None or self.workload or self.queries != Workload():
             return ""
+        if order == 1:
+            return "keeping how often each value comes (--marginals 1), since there is one column"
         return (
             f"keeping how every two columns go together (--marginals {PAIRS}), since nothing was asked for; "
             "--marginals 3 keeps every three, with more noise"

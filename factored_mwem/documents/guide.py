@@ -43,6 +43,7 @@ TOPICS = {
     "how-it-works": "from the table to the rows, step by step",
     "accuracy": "measured errors, time and memory, also compared with other programs",
     "raw": "ten raw files as strangers bring them: errors with a learnt domain and with a drafted one",
+    "choose": "which tool suits which task: this one, OpenDP, Tumult, SmartNoise, SDV, dpsynth, private-pgm",
     "papers": "where the ideas come from, and the MWEM paper's figures again",
 }
 """The pages in reading order, each with a line that says what is in it."""

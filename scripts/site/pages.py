@@ -1,5 +1,5 @@
 """What the site shows beside the guide's own pages: the README as its first page, the reference of every
-public name, and pages of `.github/`. mkdocs calls the functions by their names.
+public name, the tutorials, and pages of `.github/`. mkdocs calls the functions by their names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from griffe import Extension
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # of this checkout, whatever is installed
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]  # of this checkout, whatever is installed
+
+import notebooks  # noqa: E402
 
 import factored_mwem  # noqa: E402
 from factored_mwem.documents.guide import TOPICS  # noqa: E402
@@ -26,7 +28,8 @@ MOVED = {
     ".github/CHANGELOG.md": "changelog.md",
     ".github/SECURITY.md": "security.md",
 }
-"""Files outside the guide, and the pages that they become."""
+TOLD = {f"scripts/site/tutorials/{name}.ipynb": f"tutorial-{name}.md" for name in notebooks.TUTORIALS}
+"""Files outside the guide, and the pages that they become: as they are, and notebooks."""
 LICENCE = "https://www.apache.org/licenses/LICENSE-2.0"
 
 
@@ -35,7 +38,8 @@ def on_config(config: Any) -> Any:
     guide = [{name.replace("-", " "): f"{name}.md"} for name in TOPICS]
     project = [{Path(page).stem: page} for page in list(MOVED.values())[1:]]
     config.nav = [
-        {"factored-mwem": "index.md"}, {"Guide": guide}, {"Reference": "reference.md"}, {"Project": project}
+        {"factored-mwem": "index.md"}, {"Tutorials": list(TOLD.values())}, {"Guide": guide},
+        {"Reference": "reference.md"}, {"Project": project},
     ]  # fmt: skip
     return config
 
@@ -45,6 +49,9 @@ def on_files(files: Any, config: Any) -> Any:
     for source, page in MOVED.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_relinked(text, source)))
+    for source, page in TOLD.items():
+        text = notebooks.markdown(notebooks.load(Path(source).stem))
+        files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, "reference.md", content=_reference()))
     return files
 
@@ -56,7 +63,7 @@ def _relinked(text: str, source: str) -> str:
         target = (Path(source).parent / link[1]).as_posix()
         if target == "LICENSE":
             return f"]({LICENCE})"
-        return f"]({MOVED.get(target, target.removeprefix(GUIDE))})"
+        return f"]({(MOVED | TOLD).get(target, target.removeprefix(GUIDE))})"
 
     return re.sub(r"\]\((?!https?:|#)([^)\s]+)\)", page, text)
 

@@ -59,6 +59,10 @@ def test_without_a_word_pairs_are_kept_and_that_is_said(here: Path, fmwem: Fmwem
     asked = fmwem("check t.csv --label smoker").out
     assert "(--marginals 2)" not in asked and "combinations" in asked
     assert "keeping" not in fmwem("release t.csv --marginals 2 --rounds 2 --overwrite").err
+    alone = fmwem("release t.csv --columns age --overwrite")
+    assert alone.code == 0 and "keeping how often each value comes (--marginals 1)" in alone.err
+    assert json.loads((here / "t.synthetic.manifest.json").read_text())["workload"]["marginals"] == [1]
+    assert "(--marginals 1)" in fmwem("check t.csv --columns age").out
 
 
 NAMES = [field["name"] for field in DOMAIN["fields"]]

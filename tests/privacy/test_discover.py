@@ -39,7 +39,7 @@ from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
-from factored_mwem.tables.codes.kinds import KINDS, ZEROS
+from factored_mwem.tables.codes.kinds import KINDS, ZEROS, kind_of
 from factored_mwem.tables.codes.profile import ColumnProfile, profile
 from factored_mwem.tables.inputs.contributions import bound_contributions
 from factored_mwem.tables.inputs.source import Table, open_table
@@ -577,6 +577,15 @@ def test_no_value_of_a_typed_column_ends_a_release(
             assert run(table, Policy.of(rounds=1), fake, domain=None).rows >= 0
         except NothingLearnt:
             assert high < 10**6
+
+
+def test_half_floats_that_cannot_be_counted_are_refused_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an older pyarrow; it was a traceback."""
+    monkeypatch.setattr("pyarrow.__version__", "25.0.0")
+    field = pa.field("x", pa.float16())
+    with pytest.raises(InputError, match=r"halffloat, which pyarrow 25\.0\.0 cannot count; "):
+        kind_of(field)
+    assert kind_of(field.with_type(pa.float32())) == "number"
 
 
 ODD_NUMBERS = ("1e999", "-1e999", "9" * 300, "1" * 18, "9007199254740993", "nan", "inf", "0x10", "1_0")

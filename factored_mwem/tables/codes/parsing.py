@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import InputError
 
+COUNTS_HALVES = 26
+"""The first pyarrow that counts the values of a column of half floats."""
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 DECIMAL = r"^[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?$"
 MOMENT = (
@@ -44,8 +46,11 @@ def is_number(arrow: pa.DataType) -> bool:
 
 
 def check_writable(name: str, arrow: pa.DataType) -> None:
-    """Raises InputError if values of a column's type, which is public, could not be written again."""
+    """Raises InputError if a column's values cannot be counted here or written again, by its public type."""
     value = value_type(arrow)
+    if pa.types.is_float16(value) and int(pa.__version__.partition(".")[0]) < COUNTS_HALVES:
+        why = f"which pyarrow {pa.__version__} cannot count; convert it to float32, or update pyarrow"
+        raise InputError(f"column {name!r} is {spelt(arrow)}, {why}")
     if pa.types.is_timestamp(value) and not _known_zone(value):
         why = "of a time zone that is not known here; convert it to UTC"
         raise InputError(f"column {name!r} is {spelt(arrow)}, {why}")
