@@ -321,6 +321,14 @@ def with_tails(
     return np.unique(np.append(extended, grid.dtype.type(0))) if extended[0] < 0 < extended[-1] else extended
 
 
+def around_span(grid: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The nearest round places of a coarse grid at or below the first edge, and at or beyond the last."""
+    places = grid[~np.isin(np.abs(grid), NINES)]
+    below = int(np.searchsorted(places, edges[0], side="right")) - 1
+    beyond = int(np.searchsorted(places, edges[-1], side="left"))
+    return places[[max(below, 0), min(beyond, len(places) - 1)]]
+
+
 def _reach(grid: np.ndarray, edges: np.ndarray) -> tuple[float, float]:
     """The edges of a coarse grid that lie two cells beyond both ends."""
     low = max(int(np.searchsorted(grid, edges[0], side="left")) - 2, 0)

@@ -11,6 +11,8 @@ Source: Kiefer, Wolfowitz 1956 (nonparametric maximum likelihood of a mixture); 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -49,6 +51,18 @@ NOBODY = 0.9
 """How likely it must be that digits have no value at all."""
 CLOCK, CLOCK_SHARE = range(60, 100), 0.1
 """Last digits that no time of a clock has, and the share of what they would hold else that noise may show."""
+STEPS_APART, FULL_STEP = range(2, 400), 16
+"""How far apart all values may lie, if each remainder by such a step has FULL_STEP values at least: prices
+that end in 99, degrees or inches that were converted.
+"""
+SURE, SPREAD = 8.0, 3.0
+"""Deviations of noise by which the values of one remainder must stand out, and how many those of all others
+together must be smaller than it, and may differ from nothing in their spread.
+"""
+MOST_APART, APART_SHARE = 2**10, 0.1
+"""Multiples of a step in a column's cells at most; and the part of what the cells hold that they must have."""
+FEWEST_APART, EXACT = 5, 1e-9
+"""Numbers that show a step that all are multiples of, at least, and how far off one may be, in parts of it."""
 PARTS = 16
 """Of how often values are drawn, in rows: weights are whole numbers."""
 LEVELS, LEAST, ROUNDS, SAMPLE = 40, 0.25, 40, 4096
@@ -120,6 +134,36 @@ class SingleCells:
         level = np.repeat(np.maximum(mean[group], 0.0), sizes)
         return cls(fine, np.searchsorted(fine, units), units, level, np.ones(len(units)))
 
+    @classmethod
+    def apart(
+        cls, edges: np.ndarray, noisy: np.ndarray, step: float, known: Sequence[float]
+    ) -> SingleCells | None:
+        """The cells with one for each multiple of `step`, or the `known` value there: of numbers that are no
+        whole numbers of anything else. None where there is none, or more than MOST_APART. `edges:
+        float64[cell + 1]`.
+        """
+        first, last = math.ceil(edges[0] / step), math.ceil(edges[-1] / step)
+        if not 0 < last - first <= MOST_APART:
+            return None
+        units, there = np.arange(first, last) * step, np.array(known)
+        times = np.rint(there / step).astype(np.int64) - first
+        same = (times >= 0) & (times < len(units)) & (np.abs((times + first) * step - there) < EXACT * step)
+        units[times[same]] = there[same]
+        ends = np.concatenate([units - EXACT * step, units + EXACT * step])
+        fine = np.unique(np.concatenate([edges, ends[(ends > edges[0]) & (ends < edges[-1])]]))
+        fine = fine[~np.isin(fine, edges[1:-1]) | (np.abs(fine / step - np.rint(fine / step)) > EXACT)]
+        place = np.clip(np.searchsorted(edges, units, side="right") - 1, 0, len(noisy) - 1)
+        level = np.maximum(noisy, 0)[place] / np.bincount(place, minlength=len(noisy))[place]
+        single = np.clip(np.searchsorted(fine, units, side="right") - 1, 0, len(fine) - 2)
+        return cls(fine, single, units, level, np.ones(len(units)))
+
+    def all_there_is(self, counts: np.ndarray, stddev: float) -> bool:
+        """Whether the counts of values that lie apart stand out, and are no small part of what their cells
+        hold: rows give but a part of their weight to one column.
+        """
+        total = float(counts.sum())
+        return total > max(SURE * stddev * len(counts) ** 0.5, APART_SHARE * float(self.level.sum()))
+
     def only(self, which: np.ndarray) -> SingleCells:
         """Those of the single values: bool[single]."""
         return replace(
@@ -159,7 +203,7 @@ class SingleCells:
         """
         looked = np.flatnonzero((self.level > 0) & ~np.isin(self.units, special))
         total = counts[looked].sum()
-        if total <= 0:
+        if total <= 0 or self.units.dtype != np.int64:
             return self
         level = self.level[looked] * (total / self.level[looked].sum())
         times = np.ones(len(self.units))
@@ -204,7 +248,7 @@ class SingleCells:
         if not len(looked) or total <= 0:
             return None
         level = self.level[looked] * (total / self.level[looked].sum())
-        drawn = level if (self.times != 1).any() else None
+        drawn = level if (self.times != 1).any() or self.units.dtype != np.int64 else None
         spread = (((counts - level) / noise) ** 2).sum() - len(counts)
         if few or spread >= LUMPY * (2 * len(counts)) ** 0.5:
             posterior, tried = _posterior(counts, level, noise)
@@ -233,6 +277,9 @@ def _by_digits(units: np.ndarray, counts: np.ndarray, level: np.ndarray, stddev:
     """float64[value]: how many times its level a value comes by its last digits alone, as expected from all
     of them; 1 where they don't stand out; 0 where most likely nothing has these digits.
     """
+    apart = _steps_apart(units, counts, stddev)
+    if apart is not None:
+        return apart * (level.sum() / (level * apart).sum())
     for base in BASES:
         digits, last, size = np.unique(units % base, return_inverse=True, return_counts=True)
         if len(units) < FULL * len(size):
@@ -250,6 +297,26 @@ def _by_digits(units: np.ndarray, counts: np.ndarray, level: np.ndarray, stddev:
         if (level * factor).sum() > 0:
             return factor * (level.sum() / (level * factor).sum())
     return np.ones(len(units))
+
+
+def _steps_apart(units: np.ndarray, counts: np.ndarray, stddev: float) -> np.ndarray | None:
+    """bool[value]: those that lie a step apart, whose counts stand out most; None where no step shows that the
+    counts of all others are noise, and small beside those.
+    """
+    best, most = None, SURE
+    for step in STEPS_APART:
+        if len(units) < FULL_STEP * step:
+            break
+        last = units % step
+        sizes, sums = np.bincount(last, minlength=step), np.bincount(last, counts, minlength=step)
+        out = sums / (stddev * np.sqrt(np.maximum(sizes, 1)))
+        at = int(np.argmax(out))
+        noise = stddev * float(len(units) - sizes[at]) ** 0.5
+        lumps = float((out**2).sum() - out[at] ** 2) - (step - 1)
+        left = float(counts.sum() - sums[at])
+        if out[at] > most and lumps < SPREAD * (2 * step) ** 0.5 and left < noise < sums[at] / SPREAD:
+            best, most = last == at, float(out[at])
+    return best
 
 
 def _chosen(posterior: np.ndarray, tried: np.ndarray, level: np.ndarray) -> np.ndarray | None:
@@ -297,6 +364,31 @@ def _posterior(
     weights = likelihood(slice(None)) * prior
     weights /= weights.sum(axis=1, keepdims=True)
     return weights, tried
+
+
+def step_of(values: Iterable[float]) -> float | None:
+    """What all `values` are multiples of, in few digits where it has few: miles that were converted from
+    knots. None where no step, or fewer than FEWEST_APART of them, show it.
+
+    >>> step_of([3 * 1.15078, 4 * 1.15078, 7 * 1.15078, 10 * 1.15078, 25 * 1.15078])
+    1.15078
+    >>> step_of([0.3, 1.7, 2.9, 3.14159265, 4.0]) is None
+    True
+    """
+    sizes = np.unique(np.abs([value for value in values if value]))
+    if len(sizes) < FEWEST_APART:
+        return None
+    step = float(sizes[0])
+    for size in sizes[1:].tolist():
+        while size > sizes[-1] / MOST_APART / 2:
+            step, size = size, step - round(step / size) * size
+            size = abs(size)
+    times = np.rint(sizes / step)
+    step = float(np.mean(sizes / times))
+    if times[-1] > MOST_APART or np.abs(sizes / step - times).max() > EXACT * times[-1]:
+        return None
+    short = (float(f"{step:.{digits}g}") for digits in range(1, 18))
+    return next((few for few in short if np.allclose(times * few, sizes, rtol=1e-14, atol=0.0)), step)
 
 
 def around(edges: np.ndarray, units: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from factored_mwem.domain.grids import (
     MICROS_A_DAY,
     MOST_BINS,
     YEARS,
+    around_span,
     bins,
     coarse_grid,
     wide_grid,
@@ -158,7 +159,10 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         first, last = np.searchsorted(grid, edges[[0, -1]])
         cells = np.diff(found.edges)
         widths = cells[:3].min().item(), cells[-3:].min().item()
+        round_ends = around_span(grid, edges)
         edges = with_tails(edges, grid, widths, found.coarse > LIKELY * found.coarse_stddev)
+        if found.unit == "integer":  # where a column ends by nature, at 100 %, many rows may lie
+            edges = np.unique(np.concatenate([edges, round_ends, round_ends + 1]))
         place = np.searchsorted(grid, values)
         among = values[(place >= first - NEAR) & (place <= last + NEAR)]
         if len(among):

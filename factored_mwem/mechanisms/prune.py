@@ -146,7 +146,7 @@ def _singles(first: First, edges: np.ndarray, counts: np.ndarray) -> Singles | N
     found = first.found
     if found.cells is None or found.single_counts is None:
         return None
-    special = first.values.astype(np.int64)
+    special = first.values.astype(found.cells.units.dtype)
     cells = found.cells.within(edges, counts, special)
     singles = cells.seen(found.single_counts, found.single_stddev, special, edges, few=found.few)
     return singles if singles is not None and len(singles.units) else None

@@ -116,10 +116,12 @@ class Votes:
         return cls(kinds, stddev, zeros)
 
     def of(self, *kinds: str) -> float:
-        """The votes for these kinds: each that is believed, or all where they are believed together."""
+        """The votes for these kinds: each that is believed, and all others where they are believed together."""
         counts = self.noisy[[KINDS.index(kind) for kind in kinds]]
-        together = float(counts.sum()) if counts.sum() > BELIEVED * self.stddev * len(kinds) ** 0.5 else 0.0
-        return max(float(counts[counts > BELIEVED * self.stddev].sum()), together)
+        believed = counts > BELIEVED * self.stddev
+        rest = float(counts[~believed].sum())
+        together = rest if rest > BELIEVED * self.stddev * float((~believed).sum()) ** 0.5 else 0.0
+        return float(counts[believed].sum()) + together
 
     def believed(self, kind: str) -> bool:
         return bool(self.noisy[KINDS.index(kind)] > BELIEVED * self.stddev)

@@ -15,7 +15,7 @@ import numpy as np
 
 from factored_mwem.accounting.accountant import SINGLE, Charge, Mechanism, price, scale_for
 from factored_mwem.domain.grids import LIKELY, MOST_BINS, coarse_grid, level
-from factored_mwem.domain.singles import ABSENT, CLASSES, MOST, Signal, SingleCells, Singles
+from factored_mwem.domain.singles import ABSENT, CLASSES, MOST, Signal, SingleCells, Singles, step_of
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -76,8 +76,8 @@ class Looked:
 
     @property
     def special(self) -> np.ndarray:
-        """int64[value]: the values that were found."""
-        return np.array(list(self.found.values), dtype=np.int64)
+        """int64 or float64[value]: the values that were found."""
+        return np.array(list(self.found.values), dtype=self.cells.units.dtype)
 
     def counted(self, column: ColumnProfile) -> np.ndarray:
         """int64[single or class]: what rows give to each, in parts of WEIGHT."""
@@ -112,7 +112,8 @@ def single_values(
     if not cost:
         return list(found)
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=session.unit.l2_squared_of_marginal * WEIGHT**2)
-    looked = [one for each in found if (one := looked_at(each, scale / WEIGHT)) is not None]
+    step = step_of(value for each in found if each.unit == "number" for value in each.values)
+    looked = [one for each in found if (one := looked_at(each, scale / WEIGHT, step)) is not None]
     if not looked:
         return list(found)
     parts, stddev = counts_together(session, table, looked, cost, [one.claim for one in looked])
@@ -167,15 +168,20 @@ def counts_together(
     return dict(zip(names, parts, strict=True)), scale / WEIGHT
 
 
-def looked_at(found: FoundColumn, stddev: float) -> Looked | None:
+def looked_at(found: FoundColumn, stddev: float, step: float | None = None) -> Looked | None:
     """The single values that are worth a look with noise of `stddev` rows: public. None where values are no
-    whole numbers of anything, are too many, or where VALUES values would drown in the noise.
+    whole numbers of anything, nor seem to be multiples of a `step`, are too many, or where VALUES values would
+    drown in the noise.
     """
-    if found.unit == "number" or found.edges is None or found.noisy is None:
+    if found.edges is None or found.noisy is None:
         return None
-    if not found.values and found.numbers < VALUES * stddev:
+    if not found.values and found.numbers < VALUES * stddev and found.unit != "number":
         return None
-    cells = SingleCells.of(*with_ends(found, found.edges, found.noisy), found.cell_stddev, found.step)
+    edges, noisy = with_ends(found, found.edges, found.noisy)
+    if found.unit == "number":
+        cells = None if step is None else SingleCells.apart(edges, noisy, step, list(found.values))
+        return None if cells is None else Looked(found, cells)
+    cells = SingleCells.of(edges, noisy, found.cell_stddev, found.step)
     if cells is None:
         return None
     return Looked(found, cells, cells.units // found.step % CLASSES if len(cells.units) > MOST else None)
@@ -196,12 +202,13 @@ def with_ends(found: FoundColumn, edges: np.ndarray, noisy: np.ndarray) -> tuple
     coarse grid: little of what lies there was seen. Not where it is wide.
     """
     grid, likely = coarse_grid(found.unit), int(LIKELY * found.cell_stddev) + 1
-    most = (int(edges[-1]) - int(edges[0])) * MOST_OF_ENDS
-    low = int(grid[max(int(np.searchsorted(grid, edges[0])) - 2, 0)])
-    high = int(grid[min(int(np.searchsorted(grid, edges[-1], side="right")) + 1, len(grid) - 1)])
-    first, last = (int(0 < width <= most) for width in (edges[0] - low, high - edges[-1]))
-    edges = np.concatenate([[low] * first, edges, [high] * last])
-    return edges.astype(np.int64), np.pad(noisy, (first, last), constant_values=likely)
+    first, last = edges[[0, -1]].tolist()
+    low = grid[max(int(np.searchsorted(grid, first)) - 2, 0)].item()
+    high = grid[min(int(np.searchsorted(grid, last, side="right")) + 1, len(grid) - 1)].item()
+    most = (last - first) * MOST_OF_ENDS
+    before, after = (int(0 < width <= most) for width in (first - low, high - last))
+    edges = np.concatenate([[low] * before, edges, [high] * after]).astype(edges.dtype)
+    return edges, np.pad(noisy, (before, after), constant_values=likely)
 
 
 def unclear(
@@ -261,7 +268,9 @@ def with_singles(found: FoundColumn, cells: SingleCells, noisy: np.ndarray, stdd
     enough of what was counted, they are few, and what is left is judged without those that have codes of
     their own: false ones would not show beside those.
     """
-    special = np.array(list(found.values), dtype=np.int64)
+    special = np.array(list(found.values), dtype=cells.units.dtype)
+    if found.unit == "number" and not cells.all_there_is(noisy, stddev):
+        return found
     cells, total = cells.by_digits(noisy, stddev, special), noisy[~np.isin(cells.units, special)].sum()
     own = np.flatnonzero((noisy >= OWN * stddev) & ~np.isin(cells.units, special))
     singles, few = cells.seen(noisy, stddev, special), False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from factored_mwem.domain.singles import MOST_IN_CLASSES, SingleCells, around
+from factored_mwem.domain.singles import MOST_APART, MOST_IN_CLASSES, SingleCells, around, step_of
 
 
 def cells_and_counts(counts: np.ndarray, stddev: float, seed: int) -> tuple[SingleCells, np.ndarray]:
@@ -83,3 +83,39 @@ def test_what_is_left_may_be_less_than_the_noise_of_its_sum() -> None:
     noisy -= noisy.mean() + 1
     seen = cells.seen(noisy, 20.0, np.zeros(0, dtype=np.int64), few=True)
     assert noisy.sum() < 0 and seen is not None and 77 in seen.units
+
+
+@pytest.mark.parametrize(("others", "seen"), [(0.0, True), (0.05, True), (0.6, False)])
+def test_values_a_step_apart_are_told_from_all_others(others: float, seen: bool) -> None:
+    """Tenths of degrees, in hundredths of the other scale: 18 apart. Not where most rows hold other values.
+    Seen to fail where remainders alone are looked at (BASES), and where nothing limits what others hold.
+    """
+    units = np.arange(8000)
+    counts = np.where(units % 18 == 14, 60.0 * (1 - others), 60.0 * others / 17)
+    cells, noisy = little_known(counts.astype(int), 3)
+    cells = cells.by_digits(noisy, 20.0, np.zeros(0, dtype=np.int64))
+    assert ({*(units[cells.times > 0] % 18).tolist()} == {14}) == seen
+    assert cells.level.sum() == pytest.approx(noisy.sum(), rel=0.2)
+
+
+def test_a_step_is_told_by_values_that_are_its_multiples() -> None:
+    knots = [knot * 1.15078 for knot in (3, 4, 7, 11, 25)]
+    assert step_of([*knots, 0.0, -knots[0]]) == 1.15078
+    assert step_of(knots[:4]) is None and step_of([*knots, 9.5]) is None
+    rng = np.random.default_rng(1)
+    assert not any(step_of(rng.normal(50, 20, 5).tolist()) for _ in range(100))
+    assert step_of([*knots, 5000 * 1.15078]) is None  # too many would lie between
+
+
+def test_multiples_of_a_step_have_cells_that_hold_what_is_nearly_they() -> None:
+    edges, noisy = np.array([0.5, 3.0, 7.0]), np.array([10, 20])
+    cells = SingleCells.apart(edges, noisy, 1.5, [4.5 + 1e-12, 100.0])
+    assert cells is not None and cells.units.tolist() == [1.5, 3.0, 4.5 + 1e-12, 6.0]
+    assert cells.level.tolist() == pytest.approx([10, 20 / 3, 20 / 3, 20 / 3])
+    low, high = cells.edges[cells.single], cells.edges[cells.single + 1]
+    assert (low <= cells.units).all() and (cells.units < high).all() and (high - low < 1e-6).all()
+    assert (low[1:] >= high[:-1]).all()
+    assert cells.all_there_is(np.full(4, 9.0), 0.5)
+    assert not cells.all_there_is(np.full(4, 9.0), 5.0) and not cells.all_there_is(np.full(4, 0.5), 0.01)
+    for step in (9.0, 6.5 / (MOST_APART + 2)):
+        assert SingleCells.apart(edges, noisy, step, []) is None

@@ -475,6 +475,22 @@ def test_bins_reach_a_popular_value_far_out_in_steps() -> None:
     assert beyond[-1] >= 99_999 and len(beyond) > 4 and (np.diff(beyond)[:2] <= 2000).all()
 
 
+@pytest.mark.parametrize(("end", "kept"), [(9450, 10_000), (9999, 10_000), (10_000, 10_000), (9_450_000, 10**7)])
+def test_a_column_ends_at_a_round_value_that_many_rows_hold(end: int, kept: int) -> None:
+    """Seen to fail: 230 rows of a humidity of 100 % lay in a bin to 108, or to 200, and were spread over it."""
+    grid, begin = coarse_grid("integer"), end * 29 // 100
+    facts = {"coarse": np.zeros(len(grid) - 1, np.int64), "coarse_stddev": 60.0, "cell_stddev": 60.0}
+    edges = np.linspace(begin, end, 41).astype(np.int64)
+    found = FoundColumn(
+        pa.field("x", pa.int64()), "integer", 2e4, 2e4, edges=edges, noisy=np.full(40, 500), **facts
+    )
+    first = First.of(found)
+    counts = np.where((first.edges[:-1] >= edges[0]) & (first.edges[:-1] < end), 250, 0)
+    counts[first.edges[:-1] == kept] = 230
+    made = pruning.prune_domain(first, np.append(counts, 0), 40.0)
+    assert made.attribute.cuts[-1] == kept + 1 and {kept, kept + 1} <= {*first.edges.tolist()}
+
+
 def test_what_was_made_another_value_has_a_bound() -> None:
     """What is too little to be `other` counts as A: 30 rows, by noisy counts of what was dropped."""
     column = pa.field("code", pa.string())
