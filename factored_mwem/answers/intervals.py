@@ -8,13 +8,19 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from factored_mwem.answers.dependence import REPLICATES, MissedDependence
+from factored_mwem.answers.combining import student
+from factored_mwem.answers.dependence import MissedDependence
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.linear import Linear, cross_covariance
 from factored_mwem.answers.projections import Noisy
 from factored_mwem.answers.resolve import Resolved
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.model.forest import Forest
+
+Z = 1.959963984540054
+"""A standard normal lies within this of 0 with probability 0.95."""
+TINY, LEAST = 1e-24, 1e-3
+"""No variance of a skewed count is less; nor its mean, in standard errors."""
 
 
 class BootstrapErrors(Protocol):
@@ -87,14 +93,39 @@ class ModelBasis:
         self.values, self.errors, self.missed = values, errors, missed
 
     def spread(self, sums: Sums) -> ErrorMoments:
-        """The moments of the errors of replicates, and of what they miss; NaN if the errors are unknown."""
+        """The moments of the errors of replicates, widened as Student's t is for how few they are, and of
+        what they miss; NaN if the errors are unknown.
+        """
         none, unknown = np.zeros(len(sums.rows)), np.full(len(sums.rows), np.nan)
         if self.errors is None:
             return ErrorMoments(none, unknown, none)
         errors = np.einsum("bgm,gm->bg", self.errors[:, sums.rows], sums.factors)
-        variance = REPLICATES**2 * errors.var(axis=0, ddof=1)
+        count = len(errors)
+        few = student(0.975, count - 1) / Z * math.sqrt(1 + 1 / count)
+        variance = few**2 * errors.var(axis=0, ddof=1)
         variance += variance_of(sums, self.missed.covariance)
         return ErrorMoments(errors.mean(axis=0), variance, none)
+
+    def high(self, sums: Sums, values: np.ndarray, errors: ErrorMoments) -> np.ndarray:
+        """float64[group]: the upper ends of intervals of counts and shares, which cannot be below 0.
+
+        What the model knows little of is skewed: most cells hold next to nothing, and some all that a column
+        leaves. And who asks for a cell asks for one that has rows. So the end is the quantile of a gamma
+        distribution of the same mean and variance for the cell that a random row lies in, which is a gamma
+        of one degree more (its quantile: Wilson and Hilferty 1931). Where the model says less than
+        independent columns do, these are the mean, up to one standard error. It is at most what one column
+        leaves.
+        """
+        factors = np.maximum(sums.factors, 0.0)
+        usual, most = (
+            np.einsum("gm,gm->g", factors, of(sums.rows)) for of in (self.missed.usual, self.missed.most)
+        )
+        error = np.sqrt(np.maximum(errors.variance, TINY))
+        mean = np.maximum(np.maximum(values - errors.bias, np.minimum(usual, error)), LEAST * error)
+        degrees = (mean / error) ** 2 + 1
+        skewed = mean * degrees / (degrees - 1)
+        skewed *= (1 - 1 / (9 * degrees) + Z / (3 * np.sqrt(degrees))) ** 3
+        return np.minimum(skewed, np.maximum(most, values - errors.bias + Z * error))
 
 
 def variance_of(sums: Sums, covariance: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -130,10 +161,6 @@ def sampling_variance(noisy: Noisy, model: Forest, terms: QueryTerms, sums: Sums
 def _best(noisy: Noisy, model: Forest, terms: QueryTerms) -> np.ndarray:
     estimate = least_squares(noisy, terms)
     return terms.of_forest(model) if estimate is None else estimate.values
-
-
-Z = 1.959963984540054
-"""A standard normal lies within this of 0 with probability 0.95."""
 
 
 def computed(resolved: Resolved, values: np.ndarray, first: int = 0) -> tuple[np.ndarray, Sums]:

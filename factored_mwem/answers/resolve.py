@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from factored_mwem.answers.people import Factor
+from factored_mwem.answers.people import CLASSES, ENDS, SAME_IN_CLASS, Factor
 from factored_mwem.answers.query import (
     AnyOf,
     Correlation,
@@ -125,11 +125,15 @@ def resolve(
         resolved = _moments(query, weights, groups, labels)
     else:
         resolved = _sums(query, weights, groups, labels)
-        if weights.open and factor is None:
+        classes, counted = factor is not None and not factor.exact, isinstance(query, Count)
+        if weights.open or (classes and counted):
             least, most = (
-                replace(_sums(query, weights, groups, labels, end), exact=True) for end in ("least", "most")
+                replace(_sums(query, weights, groups, labels, end), exact=counted or not classes)
+                for end in ("least", "most")
             )
             resolved = replace(resolved, ends=(least, most))
+        if classes:
+            weights.notes[CLASSES.format(ENDS if counted else SAME_IN_CLASS)] = None
     vain, missed = (np.broadcast_to(most, len(labels)) for most in (weights.vain, weights.missed))
     return [replace(resolved, notes=tuple(weights.notes), exact=weights.exact, vain=vain, missed=missed)]
 
@@ -157,8 +161,9 @@ def _sums(
         where = [Case(s * t, product_of(w, v)) for s, w in where for t, v in given]
         below = given if ends == "even" else weights.cases(query.given, opposite[ends])
     outer = groups if not isinstance(query, Share) or query.where else {}
-    parts = [(product_of(weights.factor, groups, each.weights, values), count) for each in where]
-    parts += [(product_of(weights.factor, outer, each.weights), count) for each in below]
+    factor = weights.factor_at(ends if isinstance(query, Count) else "even")
+    parts = [(product_of(factor, groups, each.weights, values), count) for each in where]
+    parts += [(product_of(factor, outer, each.weights), count) for each in below]
     signs |= {"above": tuple(each.sign for each in where), "below": tuple(each.sign for each in below)}
     terms = terms_of(weights.domain, parts)
     kind: Literal["count", "ratio"] = "ratio" if below else "count"

@@ -22,7 +22,7 @@ MAX_GROUPS = 4096
 CUT = "the query cuts bins of {}: the estimate spreads their rows evenly, the interval holds however they lie"
 MOVED = (
     "{}: values that were not found when the domain was learnt count as others; the interval holds for up to "
-    "{:,.0f} such rows"
+    "{:,.0f} of them"
 )
 UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
 TAKEN = (
@@ -47,11 +47,21 @@ class QueryWeights:
     """
 
     def __init__(self, domain: Domain, factor: Factor | None, moved: Mapping[str, float] = {}) -> None:
-        self.domain, self.exact, self.moved = domain, factor is None or factor.exact, moved
+        self.domain, self.exact, self._factor = domain, factor is None or factor.exact, factor
         self.notes = dict.fromkeys(() if factor is None else factor.notes)
-        self.factor = {} if factor is None else {factor.at: factor.weights}
+        most = 1.0 if factor is None else float(factor.at_end("most")[factor.at].max())
+        self.moved = {column: rows * most for column, rows in moved.items()}
         self.open, self.vain, self.missed = False, np.zeros(1), np.zeros(1)
         self.told = MOVED
+
+    @property
+    def factor(self) -> dict[int, np.ndarray]:
+        """The factor as it is."""
+        return self.factor_at("even")
+
+    def factor_at(self, ends: Ends) -> dict[int, np.ndarray]:
+        """Of a column of numbers of rows in classes the least and the most of each may be asked for."""
+        return {} if self._factor is None else self._factor.at_end(ends)
 
     def source(self, column: str) -> tuple[int, np.ndarray]:
         """(the modelled attribute from which a column follows, int64[its code]: the column's)."""

@@ -8,15 +8,16 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 from support.model_files import parts_of, write
 
 from factored_mwem import InputError, Release, release
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.answer import Answer
 from factored_mwem.answers.answering import LAPLACE, NARROW, ROUGH, Answering
-from factored_mwem.answers.dependence import OF_NOISE, OF_ROWS, REPLICATES, MissedDependence
+from factored_mwem.answers.dependence import OF_NOISE, OF_ROWS, MissedDependence
 from factored_mwem.answers.evidence import Evidence
-from factored_mwem.answers.intervals import ErrorMoments, Z, half_width
+from factored_mwem.answers.intervals import ErrorMoments, ModelBasis, Sums, Z, half_width
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
@@ -179,7 +180,7 @@ def test_what_lies_beyond_the_bounds_is_not_said_to_be_nothing() -> None:
 
 def test_values_that_took_in_others_are_bounded_by_how_many() -> None:
     found = learnt({"code": 30.0}).answer("count by code")
-    assert found.basis == "bounded" and "30 such rows" in found.notes[0]
+    assert found.basis == "bounded" and "up to 30 of them" in found.notes[0]
     assert 158 < found.low[0] < 160 and 190 < found.high[0] < 192  # A took in what was not found
     assert 8 < found.low[1] < 10 < found.high[1] < 12
     others = learnt({"code": 30.0}).answer("count where code != A")
@@ -210,18 +211,40 @@ class Known:
 
 
 def test_errors_of_the_model_are_those_of_replicates_and_of_what_they_miss() -> None:
-    """Bias is taken off. No marginal of sex and day is measured: shares of .5 and .6."""
+    """Bias is taken off. No marginal of sex and day is measured: shares of .5 and .6. The upper end is
+    that of the cell of a random row, of a gamma distribution.
+    """
     text = "count where sex = F and day <= 2020-01-10"
     found = answering(errors=Known).answer(text)
     of_noise, of_rows = OF_NOISE[2] * 10 * math.sqrt(8), OF_ROWS[2] * 200
-    variance = REPLICATES**2 * np.var([1, 3, 5, 7], ddof=1)
+    variance = (stats.t.ppf(0.975, 3) / Z) ** 2 * (1 + 1 / 4) * np.var([1, 3, 5, 7], ddof=1)
     shares = [(120 / 200 + 10 / 200) / 1.1]  # no share is less than its noise leaves open
     variance += (of_noise**2 + of_rows**2) * (0.5 * 0.5) * shares[0] * (1 - shares[0])
     variance += 10**2 * 2 * 0.5**2 * 0.5**2  # of day alone
     half = Z * math.sqrt(variance)
     assert found.estimate[0] == pytest.approx(60)
-    assert (found.low[0], found.high[0]) == pytest.approx((max(56 - half, 0), 56 + half))
+    high = stats.gamma.ppf(0.975, 56**2 / variance + 1, scale=variance / 56)
+    assert (found.low[0], found.high[0]) == pytest.approx((56 - half, high), rel=1e-3) and high > 56 + half
     assert answering(errors=Known).answer(text, population=True).stderr[0] > found.stderr[0]
+
+
+class OneColumn:
+    """What columns by themselves say of any count."""
+
+    usual = most = staticmethod(lambda queries: np.full(np.shape(queries), 40.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "high"),
+    [(0.0, 0.0, 40.0), (0.0, 3.0, stats.gamma.ppf(0.975, 1.36, scale=25 / 3)), (1e4, 0.0, 1e4 + Z * 5)],
+)
+def test_a_cell_of_which_the_model_says_little_may_hold_all_that_a_column_leaves(value, usual, high) -> None:
+    missed = OneColumn()
+    missed.usual = lambda queries: np.full(np.shape(queries), usual)
+    basis = ModelBasis(np.array([value]), np.zeros((2, 1)), missed)
+    moments = ErrorMoments(np.zeros(1), np.full(1, 25.0), np.zeros(1))
+    found = basis.high(Sums(np.zeros((1, 1), dtype=int), np.ones((1, 1))), basis.values, moments)
+    assert found[0] == pytest.approx(high, rel=0.03)
 
 
 def test_dependence_that_was_measured_is_not_missed() -> None:
