@@ -24,6 +24,7 @@ from factored_mwem.answers.intervals import (
     half_width,
     quantiles,
     sampling_variance,
+    within_bins,
 )
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.people import factors_of
@@ -34,6 +35,7 @@ from factored_mwem.answers.spelling import spelt
 from factored_mwem.answers.summaries import distinct, extreme, top
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.answers.written import written
+from factored_mwem.domain.attribute import OTHER
 from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
@@ -66,9 +68,12 @@ class Answering:
         if isinstance(parsed, Extreme):
             answers = [extreme(parsed, self.domain)]
         elif isinstance(parsed, Distinct):
-            answers = [distinct(self._single(Count(parsed.where, (parsed.column,)), population)[0])]
+            (counts,) = self._single(Count(parsed.where, (parsed.column,)), population)
+            moved = self.moved.get(parsed.column, 0.0)
+            answers = [distinct(counts, self.domain[parsed.column], moved)]
         elif isinstance(parsed, Top):
-            answers = [top(self._single(Count(parsed.where, parsed.columns), population)[0], parsed.number)]
+            (counts,) = self._single(Count(parsed.where, parsed.columns), population)
+            answers = [top(counts, parsed.number, [self.domain[c].other == OTHER for c in parsed.columns])]
         elif isinstance(parsed, Difference):
             answers = [self._whole(self._sides(parsed), population)]
         else:
@@ -150,7 +155,8 @@ class Answering:
         unsure = [note for i, side in enumerate(sides) for note in rough(side, basis, i * first)]
         notes = dict.fromkeys([*(note for side in sides for note in side.notes), *unsure])
         errors = self._spread(basis, terms, population)(sums)
-        less, more = self._misplaced(sides, basis)
+        inside = within_bins(sides[0], basis.values)
+        less, more = self._misplaced(sides, basis) if inside is None else inside
         figures = self._interval(None if second else sides[0], values, errors, less, more)
         if not second and isinstance(basis, ModelBasis) and basis.errors is not None and positive(sides[0]):
             high = np.minimum(basis.high(sums, values, errors) + more, self._most(sides[0]))

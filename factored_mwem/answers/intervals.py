@@ -172,7 +172,7 @@ def computed(resolved: Resolved, values: np.ndarray, first: int = 0) -> tuple[np
     if resolved.kind in ("deviation", "correlation"):
         rows = i[:, None] + groups * np.arange(resolved.terms.count // groups)
         figure, factors = (deviation if resolved.kind == "deviation" else correlation)(values[rows])
-        return figure, Sums(rows, factors)
+        return figure, Sums(rows[:, : factors.shape[1]], factors)
     signs = np.array([*resolved.above, *resolved.below], dtype=np.float64)
     rows = i[:, None] + groups * np.arange(len(signs))
     signs, terms = np.tile(signs, (groups, 1)), values[rows] * signs
@@ -211,6 +211,37 @@ def correlation(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     of_yy = np.stack([2 * y**2 - yy, none, none, -2 * y, one, none], axis=1)
     factors = of_xy / scale[:, None] - figure[:, None] / 2 * (of_xx / vx[:, None] + of_yy / vy[:, None])
     return np.clip(figure, -1.0, 1.0), factors / rows[:, None]
+
+
+def within_bins(resolved: Resolved, values: np.ndarray) -> np.ndarray | None:
+    """float64[2, group]: how much less and more a standard deviation or a correlation may be, however the
+    rows of bins lie in them; None of other figures.
+
+    A column's values are a vector, less their mean, whose length is the deviation s. Moving each row from the
+    middle of its bin, by up to half its width, moves the vector by at most D, the root mean square of these:
+    its length by at most D, and its direction by at most arcsin(D / s). A correlation is the cosine of the
+    angle between two, so the angle changes by at most the sum.
+    """
+    if resolved.kind not in ("deviation", "correlation"):
+        return None
+    moments = values.reshape(-1, len(resolved.groups)).T
+    columns = 1 if resolved.kind == "deviation" else 2
+    rows = np.where(moments[:, 0] > 0, moments[:, 0], np.nan)
+    means = moments / rows[:, None]
+    moved = np.sqrt(np.maximum(means[:, -columns:], 0.0))
+    squares = means[:, 2 : 2 + 2 * columns : 2] - means[:, 1 : 1 + 2 * columns : 2] ** 2
+    middle = np.sqrt(np.maximum(squares - moved**2 / 3, 0.0))
+    if columns == 1:
+        figure, _ = deviation(moments)
+        return np.stack([figure - np.maximum(middle - moved, 0.0)[:, 0], (middle + moved)[:, 0] - figure])
+    figure, _ = correlation(moments)
+    share = np.divide(moved, middle, out=np.ones_like(moved), where=middle > moved)
+    turned = np.where(moved > 0, np.arcsin(share), 0.0).sum(axis=1)
+    alone = np.maximum(middle.prod(axis=1), TINY)
+    angle = np.arccos(np.clip((means[:, 5] - means[:, 1] * means[:, 3]) / alone, -1.0, 1.0))
+    low, high = np.cos(np.minimum(angle + turned, math.pi)), np.cos(np.maximum(angle - turned, 0.0))
+    bounds = np.where(turned > 0, np.stack([figure - low, high - figure]), 0.0)
+    return np.maximum(bounds, 0.0)
 
 
 def half_width(spread: ErrorMoments) -> np.ndarray:

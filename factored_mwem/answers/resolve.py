@@ -49,7 +49,6 @@ MAX_TERMS = 2**16
 MAX_WEIGHTS = 2**24
 """Most numbers in the weights of these queries."""
 INNER = "{} is known by bins: the estimate spreads their rows evenly, the interval holds however they lie"
-EVEN = "{} is known by bins: their rows are taken as spread evenly over the values in each"
 ALL = "(all)"
 """The label of a column that a cube has summed out."""
 
@@ -191,30 +190,33 @@ def _moments(
     groups: dict[int, np.ndarray],
     labels: list[tuple[Label, ...]],
 ) -> Resolved:
-    """Sums of 1, of each column and its square and, of two, of their product, over records that have both.
-    Values are taken from the middle of their column, so that squares of large ones do not drown the rest.
+    """Sums of 1, of each column and its square and, of two, of their product, over records that have both;
+    then of the squared half of the width of each column's bins. Values are taken from the middle of their
+    column, so that squares of large ones do not drown the rest.
     """
     cases = weights.cases(query.where)
     if len(cases) > 1:
         raise InputError("`or` over several columns goes with counts, shares, means and sums alone")
-    inside, moments = product_of(weights.factor, groups, cases[0].weights), list[dict[int, np.ndarray]]()
+    inside = product_of(weights.factor, groups, cases[0].weights)
+    moments, widths = list[dict[int, np.ndarray]](), list[dict[int, np.ndarray]]()
     for column in (query.column,) if isinstance(query, Deviation) else (query.column, query.other):
         (a, codes), attribute = weights.source(column), weights.domain[column]
         values, has, exact = average_of_codes(attribute)
         inside = product_of(inside, {a: has[codes].astype(np.float64)})
         middle = float(np.median(values[has]))
-        values, inner = np.where(has, values - middle, 0.0), np.zeros(attribute.size)
+        values, wide = np.where(has, values - middle, 0.0), np.zeros(attribute.size)
         if not exact:
-            weights.exact = False
-            weights.notes[EVEN.format(repr(shortened(column)))] = None
+            weights.notes[INNER.format(repr(shortened(column)))] = None
             low, high = (np.asarray(end, dtype=np.float64) for end in intervals(attribute))
-            inner = np.where(has, high - low, 0.0) ** 2 / 12
+            wide = np.where(has, high - low, 0.0) ** 2 / 4
         weights.unlisted(column, Unlisted(True, True))
-        moments += [{a: values[codes]}, {a: (values**2 + inner)[codes]}]
+        moments += [{a: values[codes]}, {a: (values**2 + wide / 3)[codes]}]
+        widths.append({a: wide[codes]})
+    kind: Literal["deviation", "correlation"] = "deviation"
     if isinstance(query, Correlation):
+        kind = "correlation"
         moments.append(product_of(moments[0], moments[2]))
-    parts = [(product_of(inside, each), len(labels)) for each in ({}, *moments)]
-    kind: Literal["deviation", "correlation"] = "deviation" if len(parts) == 3 else "correlation"
+    parts = [(product_of(inside, each), len(labels)) for each in ({}, *moments, *widths)]
     return Resolved(terms_of(weights.domain, parts), kind, query.by, labels, (), weights.exact)
 
 

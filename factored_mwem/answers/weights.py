@@ -11,8 +11,15 @@ import numpy as np
 
 from factored_mwem.answers.people import Factor
 from factored_mwem.answers.query import AnyOf, Condition, Where, literals
-from factored_mwem.answers.restriction import Ends, Unlisted, share_of_codes, taking_others, unlisted_in
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.answers.restriction import (
+    Ends,
+    Unlisted,
+    no_null_was_found,
+    share_of_codes,
+    taking_others,
+    unlisted_in,
+)
+from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, did_you_mean, shortened, some_names
 from factored_mwem.tables.codes.decode import Label, labels_of
@@ -25,9 +32,7 @@ MOVED = (
     "{:,.0f} of them"
 )
 UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
-TAKEN = (
-    "{}: up to {:,.0f} rows hold values not found when the domain was learnt; the mean takes them as others"
-)
+TAKEN = "{}: up to {:,.0f} rows hold values not found when the domain was learnt: taken as others, however far off"
 
 
 class Case(NamedTuple):
@@ -97,6 +102,7 @@ class QueryWeights:
         """
         shares = share_of_codes(attribute, own, ends)
         unknown = math.isnan(self.moved.get(attribute.name, 0.0))
+        unknown |= attribute.other == OTHER and no_null_was_found(attribute, own)
         if ends == "most" and unknown and not shares.any() and unlisted_in(attribute, own, shares).missed:
             shares[taking_others(attribute)] = 1.0
         return shares

@@ -159,10 +159,10 @@ NARROWED = {"fields": [
 ]}  # fmt: skip
 
 
-def learnt(moved: dict[str, float]) -> Answering:
+def learnt(moved: dict[str, float], fields=NARROWED, rows=([150, 50], [190, 10])) -> Answering:
     """Exact answers about 200 rows of a domain that was learnt; so many rows `moved` into it."""
-    domain = Domain.from_dict(NARROWED)
-    levels, counts = Levels.fine(domain.shape), [np.array([150, 50]), np.array([190, 10])]
+    domain = Domain.from_dict(fields)
+    levels, counts = Levels.fine(domain.shape), [np.array(each) for each in rows]
     parts = [Component.of(CliqueTree(levels, ((a,),), ()), c / 200) for a, c in enumerate(counts)]
     measured = [Measurement((a,), c, NoiseScale(0.5, Composition.ZCDP)) for a, c in enumerate(counts)]
     forest = Forest(levels, parts, 200.0)
@@ -200,6 +200,64 @@ def test_the_mean_of_bins_holds_however_rows_lie_in_them() -> None:
     assert found.low[0] < 500 * 50 / 200 and found.high[0] > (499 * 150 + 999 * 50) / 200
     median = learnt({}).answer("median weight")
     assert (median.low[0], median.high[0]) == (0, 499) and median.basis == "bounded"
+
+
+LEARNT = {"constraints": REQUIRED, "learnt": True}
+FOUND = {"fields": [
+    {"name": "code", "categories": ["A", "B", "other"], "other": "other", **LEARNT},
+    {"name": "weight", "type": "integer", "edges": [0, 500, 999], "other": 0, **LEARNT},
+]}  # fmt: skip
+
+
+def test_values_that_were_not_found_are_not_said_not_to_be_there() -> None:
+    """Of two codes that were found, and 30 rows of others; bins of 500 values, of 150 rows and of 50."""
+    found = learnt({"weight": 7.0}, FOUND, ([150, 20, 30], [150, 50]))
+    codes = found.answer("count distinct code")
+    assert codes.basis == "bounded" and codes.low[0] == 3 and 2 + 30 <= codes.high[0] <= 2 + 33
+    weights = found.answer("count distinct weight")
+    assert weights.low[0] == 2 and 207 <= weights.high[0] <= 212
+    top = found.answer("top 3 code")
+    assert top.labels == (("A",), ("B",)) and "left out" in top.notes[0] and "up to 31" in top.notes[0]
+    assert np.isnan([found.answer(f"{end} weight").low[0] for end in ("min", "max")]).all()
+    assert np.isnan([found.answer(f"{end} weight").high[0] for end in ("min", "max")]).all()
+    with pytest.raises(InputError, match="no value 'C' was found when the domain was learnt"):
+        found.answer("count where code = C")
+    nulls = found.answer("count where code is missing")
+    assert nulls.basis == "bounded" and nulls.estimate[0] == 0 and 30 < nulls.high[0] < 32
+    nulls = found.answer("count where weight is missing")
+    assert nulls.basis == "bounded" and nulls.estimate[0] == 0 and 6 < nulls.high[0] < 8
+    with pytest.raises(InputError, match="is never missing"):
+        learnt({}).answer("count where code is missing")
+    assert learnt({"code": 3.0}).answer("top 1 code").labels == (("A",),)  # which took in others
+
+
+@pytest.mark.parametrize("correlated", [True, False])
+def test_deviations_and_correlations_hold_however_rows_lie_in_their_bins(correlated: bool) -> None:
+    fields = [
+        {"name": name, "type": "integer", "edges": [0, 10, 30, 69], "constraints": REQUIRED} for name in "xy"
+    ]
+    domain, rng = Domain.from_dict({"fields": fields}), np.random.default_rng(1)
+    low, high = np.array([0, 10, 30]), np.array([9, 29, 69])
+    joint = np.array([[40, 30, 10], [20, 50, 30], [5, 15, 60]]) if correlated else np.full((3, 3), 40)
+    levels = Levels.fine(domain.shape)
+    part = Component.of(CliqueTree(levels, ((0, 1),), ()), joint.ravel() / joint.sum())
+    measured = [Measurement((0, 1), joint.ravel(), NoiseScale(0.01, Composition.ZCDP))]
+    told = Answering(
+        Evidence(domain, Forest(levels, [part], float(joint.sum())), measured, [], False, "tree")
+    )
+    x, y = np.repeat(np.indices((3, 3)).reshape(2, 9), joint.ravel(), axis=1)
+    std, together = told.answer("std x"), told.answer("correlation x, y")
+    assert std.basis == together.basis == "bounded"
+    ways = [(low[x], low[y]), (low[x], high[y]), (high[x], high[y])]
+    ways += [(np.where(x == 0, low[x], high[x]), np.where(y == 0, low[y], high[y]))]
+    ways += [(rng.integers(low[x], high[x] + 1), rng.integers(low[y], high[y] + 1))]
+    ways += [
+        (low[x] + (high - low)[x] * w, low[y] + (high - low)[y] * w) for w in [rng.integers(0, 2, len(x))]
+    ]
+    for own, other in ways:
+        assert std.low[0] <= own.std() <= std.high[0]
+        assert together.low[0] <= np.corrcoef(own, other)[0, 1] <= together.high[0]
+    assert std.high[0] - std.low[0] < 2 * 20 and together.high[0] - together.low[0] < 2
 
 
 class Known:
