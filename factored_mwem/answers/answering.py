@@ -29,7 +29,7 @@ from factored_mwem.answers.intervals import (
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.people import factors_of
 from factored_mwem.answers.projections import Noisy
-from factored_mwem.answers.query import Count, Difference, Distinct, Extreme, Query, Single, Top
+from factored_mwem.answers.query import Count, Counted, Difference, Distinct, Extreme, Query, Single, Top
 from factored_mwem.answers.resolve import Resolved, resolve
 from factored_mwem.answers.spelling import spelt
 from factored_mwem.answers.summaries import distinct, extreme, top
@@ -63,16 +63,19 @@ class Answering:
         `population`: about the population of which the table's rows are a sample, with the sampling error.
         """
         parsed = spelt(parse(query) if isinstance(query, str) else query, self.domain)
+        unit: Counted | None = "rows" if self.people is not None else None
+        if isinstance(query, str) and query.split()[:1] and query.split()[0].lower() == "select":
+            parsed = of_rows(parsed, unit)
         if population and self.people is not None:
             raise InputError("--population: of a release of people the error of sampling is not known")
         if isinstance(parsed, Extreme):
             answers = [extreme(parsed, self.domain)]
         elif isinstance(parsed, Distinct):
-            (counts,) = self._single(Count(parsed.where, (parsed.column,)), population)
+            (counts,) = self._single(Count(parsed.where, (parsed.column,), unit), population)
             moved = self.moved.get(parsed.column, 0.0)
             answers = [distinct(counts, self.domain[parsed.column], moved)]
         elif isinstance(parsed, Top):
-            (counts,) = self._single(Count(parsed.where, parsed.columns), population)
+            (counts,) = self._single(Count(parsed.where, parsed.columns, unit), population)
             answers = [top(counts, parsed.number, [self.domain[c].other == OTHER for c in parsed.columns])]
         elif isinstance(parsed, Difference):
             answers = [self._whole(self._sides(parsed), population)]
@@ -159,7 +162,7 @@ class Answering:
         less, more = self._misplaced(sides, basis) if inside is None else inside
         figures = self._interval(None if second else sides[0], values, errors, less, more)
         if not second and isinstance(basis, ModelBasis) and basis.errors is not None and positive(sides[0]):
-            high = np.minimum(basis.high(sums, values, errors) + more, self._most(sides[0]))
+            high = np.minimum(basis.high(sums, values, errors) + more, self._reach(sides[0])[1])
             figures[3] = np.fmax(figures[3], high)
         answer = self._about(sides[0], basis, population, list(figures), notes)
         return _bounded(answer) if (less + more).any() else answer
@@ -213,16 +216,12 @@ class Answering:
         less: np.ndarray,
         more: np.ndarray,
     ) -> np.ndarray:
-        """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1. `less`,
+        """float64[4, group]: they are cut at the least and the most that an answer may be. `less`,
         `more`: how much further each end lies for rows whose values are none of the domain's.
         """
         half, middle = half_width(errors), values - errors.bias
         low, high = middle - half - less, middle + half + more
-        least, most = -np.inf, np.inf
-        if resolved is not None and resolved.kind == "correlation":
-            least, most = -1.0, 1.0
-        elif resolved is not None and positive(resolved):
-            least, most = 0.0, self._most(resolved)
+        least, most = self._reach(resolved) if resolved is not None else (-np.inf, np.inf)
         return np.stack(
             [
                 values,
@@ -232,11 +231,11 @@ class Answering:
             ]
         )
 
-    def _most(self, resolved: Resolved) -> float:
-        """The most that a count or a share may be."""
-        if resolved.proportion:
-            return 1.0
-        return np.inf if self.noisy.total is None else self.noisy.total
+    def _reach(self, resolved: Resolved) -> tuple[float, float]:
+        """The least and the most that an answer may be, of counts what a public number of rows leaves."""
+        least, most = resolved.reach
+        rows = self.noisy.total if resolved.kind == "count" and positive(resolved) else None
+        return least, most if rows is None else rows
 
     def _about(
         self,
@@ -261,6 +260,11 @@ class Answering:
 def positive(resolved: Resolved) -> bool:
     """Whether it is a count or a share, which cannot be below 0."""
     return resolved.proportion or (resolved.kind == "count" and not resolved.signed)
+
+
+def of_rows(query: Query, unit: Counted | None) -> Query:
+    """A query in SQL, which counts rows where others have to say what they count."""
+    return replace(query, unit=unit) if isinstance(query, Single) and query.unit is None else query
 
 
 def _bounded(answer: Answer) -> Answer:

@@ -63,8 +63,8 @@ class Resolved:
     group in turn the number of records, then those up to the end of each of `places: float64[code, 2]`, the
     least and greatest value of a code of `column`, ascending, `step` apart (0: numbers without a grid); `at`
     is the share. `proportion`: a ratio from 0
-    to 1; `signed`: a sum, which may be below 0. `exact`: whether every code is wholly in
-    or out, so that the answer follows from counts of codes alone.
+    to 1; `signed`: a sum, which may be below 0; `reach`: the least and the most that the answer may be.
+    `exact`: whether every code is wholly in or out, so that the answer follows from counts of codes alone.
     """
 
     terms: QueryTerms
@@ -79,6 +79,7 @@ class Resolved:
     column: str | None = None
     proportion: bool = False
     signed: bool = False
+    reach: tuple[float, float] = (-math.inf, math.inf)
     above: tuple[int, ...] = (1,)
     below: tuple[int, ...] = (1,)
     ends: tuple[Resolved, Resolved] | None = None
@@ -145,12 +146,16 @@ def _sums(
     ends: Ends = "even",
 ) -> Resolved:
     """The linear queries behind one; of a ratio to what is least where it is to be greatest."""
-    count, values = len(labels), dict[int, np.ndarray]()
+    count, values, reach = len(labels), dict[int, np.ndarray](), (0.0, math.inf)
     where = weights.cases(query.where, ends)
     signs: dict[str, Any] = {"columns": query.by, "groups": labels, "notes": (), "exact": weights.exact}
     if isinstance(query, Mean | Total):
         values, present = _numbers(query.column, weights, ends)
         where = [Case(s, product_of(w, present)) for s, w in where]
+        (own,), (has,) = values.values(), present.values()
+        reach = (float(own[has > 0].min()), float(own[has > 0].max()))
+    if isinstance(query, Total):
+        reach = (-math.inf, math.inf)
     below: list[Case] = []
     if isinstance(query, Mean):
         below = where  # whoever meets the conditions also counts below: neither end is worse for certain
@@ -159,11 +164,13 @@ def _sums(
         given = weights.cases(query.given, ends)
         where = [Case(s * t, product_of(w, v)) for s, w in where for t, v in given]
         below = given if ends == "even" else weights.cases(query.given, opposite[ends])
+        reach = (0.0, 1.0)
     outer = groups if not isinstance(query, Share) or query.where else {}
     factor = weights.factor_at(ends if isinstance(query, Count) else "even")
     parts = [(product_of(factor, groups, each.weights, values), count) for each in where]
     parts += [(product_of(factor, outer, each.weights), count) for each in below]
     signs |= {"above": tuple(each.sign for each in where), "below": tuple(each.sign for each in below)}
+    signs["reach"] = reach
     terms = terms_of(weights.domain, parts)
     kind: Literal["count", "ratio"] = "ratio" if below else "count"
     return Resolved(
@@ -217,7 +224,8 @@ def _moments(
         kind = "correlation"
         moments.append(product_of(moments[0], moments[2]))
     parts = [(product_of(inside, each), len(labels)) for each in ({}, *moments, *widths)]
-    return Resolved(terms_of(weights.domain, parts), kind, query.by, labels, (), weights.exact)
+    reach, terms = (0.0, math.inf) if kind == "deviation" else (-1.0, 1.0), terms_of(weights.domain, parts)
+    return Resolved(terms, kind, query.by, labels, (), weights.exact, reach=reach)
 
 
 def _quantile(

@@ -32,7 +32,10 @@ MOVED = (
     "{:,.0f} of them"
 )
 UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
-TAKEN = "{}: up to {:,.0f} rows hold values not found when the domain was learnt: taken as others, however far off"
+TAKEN = (
+    "{}: up to {:,.0f} rows hold values not found when the domain was learnt: the answer takes them as "
+    "others, however far off they are"
+)
 
 
 class Case(NamedTuple):

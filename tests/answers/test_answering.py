@@ -260,6 +260,13 @@ def test_deviations_and_correlations_hold_however_rows_lie_in_their_bins(correla
     assert std.high[0] - std.low[0] < 2 * 20 and together.high[0] - together.low[0] < 2
 
 
+def test_figures_lie_where_they_can() -> None:
+    """Whatever the noise: a mean among the values of its column, a deviation from 0 on."""
+    told = answering(1e4)
+    mean, std = told.answer("mean age"), told.answer("std age")
+    assert (mean.low[0], mean.high[0]) == (0, 3) and std.low[0] == 0
+
+
 class Known:
     """Errors of four replicates, the same of every term."""
 

@@ -225,6 +225,23 @@ def test_values_that_nobody_listed_are_people_or_rows_not_grains() -> None:
     assert (answer.high - answer.low < 5 + 1).all() and (answer.high - answer.low).max() > 5
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("SELECT count(*) FROM t WHERE sex = 'M'", "count rows where sex = M"),
+        ("SELECT ward, count(*) FROM t GROUP BY ward", "count rows by ward"),
+        ("top 3 ward", "count rows by ward"),
+        ("SELECT count(DISTINCT ward) FROM t", None),
+    ],
+)
+def test_sql_and_largest_groups_are_of_rows(text: str, same: str | None) -> None:
+    known = town(8).answering((SEX, SIZE), (WARD, SIZE))
+    answer = known.answer(text)
+    expected = np.array([3.0]) if same is None else known.answer(same).estimate
+    np.testing.assert_allclose(np.sort(answer.estimate), np.sort(expected))
+    assert answer.basis in ("measured", "bounded")
+
+
 @pytest.mark.parametrize("unit", ["people", "per person"])
 def test_of_a_release_of_rows_nobody_knows_whose_they_are(unit: str) -> None:
     real = town(8)
