@@ -24,23 +24,22 @@ from factored_mwem.answers.intervals import (
     half_width,
     quantiles,
     sampling_variance,
+    within_bins,
 )
 from factored_mwem.answers.least_squares import least_squares
-from factored_mwem.answers.people import CLASSES, ENDS, SAME_IN_CLASS, factors_of
+from factored_mwem.answers.people import factors_of
 from factored_mwem.answers.projections import Noisy
-from factored_mwem.answers.query import Count, Difference, Distinct, Extreme, Query, Single, Top
+from factored_mwem.answers.query import Count, Counted, Difference, Distinct, Extreme, Query, Single, Top
 from factored_mwem.answers.resolve import Resolved, resolve
 from factored_mwem.answers.spelling import spelt
 from factored_mwem.answers.summaries import distinct, extreme, top
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.answers.written import written
+from factored_mwem.domain.attribute import OTHER
 from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
 UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
-UNSURE_OF_PEOPLE = (
-    "how sure the model is of this is not known, for people vary as a whole: ask about fewer columns"
-)
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally
 distributed.
@@ -64,14 +63,20 @@ class Answering:
         `population`: about the population of which the table's rows are a sample, with the sampling error.
         """
         parsed = spelt(parse(query) if isinstance(query, str) else query, self.domain)
+        unit: Counted | None = "rows" if self.people is not None else None
+        if isinstance(query, str) and query.split()[:1] and query.split()[0].lower() == "select":
+            parsed = of_rows(parsed, unit)
         if population and self.people is not None:
             raise InputError("--population: of a release of people the error of sampling is not known")
         if isinstance(parsed, Extreme):
             answers = [extreme(parsed, self.domain)]
         elif isinstance(parsed, Distinct):
-            answers = [distinct(self._single(Count(parsed.where, (parsed.column,)), population)[0])]
+            (counts,) = self._single(Count(parsed.where, (parsed.column,), unit), population)
+            moved = self.moved.get(parsed.column, 0.0)
+            answers = [distinct(counts, self.domain[parsed.column], moved)]
         elif isinstance(parsed, Top):
-            answers = [top(self._single(Count(parsed.where, parsed.columns), population)[0], parsed.number)]
+            (counts,) = self._single(Count(parsed.where, parsed.columns, unit), population)
+            answers = [top(counts, parsed.number, [self.domain[c].other == OTHER for c in parsed.columns])]
         elif isinstance(parsed, Difference):
             answers = [self._whole(self._sides(parsed), population)]
         else:
@@ -80,25 +85,15 @@ class Answering:
 
     def _single(self, query: Single, population: bool) -> list[Answer]:
         """The answers to its parts: by the first factor with which noisy answers fix it, if any."""
-        factors = factors_of(query, self.domain, self.people)
-        for factor in factors:
-            each = (factor, *factor.fixed())
-            parts, *ends = (resolve(query, self.domain, one, self.moved) for one in each)
-            if self._fixed(parts):
+        for factor in factors_of(query, self.domain, self.people):
+            parts = resolve(query, self.domain, factor, self.moved)
+            if all(self._fixed(end) for part in parts for end in part.ends or (part,)):
                 return self._parts(parts, population)
-            if ends and all(self._fixed(each) and each[0].kind == "count" for each in ends):
-                return [self._between(*each) for each in zip(parts, *ends, strict=True)]
         return self._parts(self._resolved(query), population)
 
-    def _fixed(self, parts: Sequence[Resolved]) -> bool:
-        """Whether noisy answers alone give them all."""
-        return all(part.exact and least_squares(self.noisy, part.terms) is not None for part in parts)
-
-    def _between(self, middle: Resolved, least: Resolved, most: Resolved) -> Answer:
-        """A count whose factor is known between two ends alone, which its interval covers with the noise."""
-        figures = [self._sums([replace(part, exact=True)], False) for part in (middle, least, most)]
-        notes = tuple(dict.fromkeys((*figures[0].notes, CLASSES.format(ENDS))))
-        return replace(figures[0], low=figures[1].low, high=figures[2].high, notes=notes)
+    def _fixed(self, part: Resolved) -> bool:
+        """Whether noisy answers alone give it."""
+        return part.exact and least_squares(self.noisy, part.terms) is not None
 
     def _parts(self, parts: Sequence[Resolved], population: bool) -> list[Answer]:
         return [(self._quantile if p.kind == "quantile" else self._whole)([p], population) for p in parts]
@@ -163,8 +158,12 @@ class Answering:
         unsure = [note for i, side in enumerate(sides) for note in rough(side, basis, i * first)]
         notes = dict.fromkeys([*(note for side in sides for note in side.notes), *unsure])
         errors = self._spread(basis, terms, population)(sums)
-        less, more = self._misplaced(sides, basis)
+        inside = within_bins(sides[0], basis.values)
+        less, more = self._misplaced(sides, basis) if inside is None else inside
         figures = self._interval(None if second else sides[0], values, errors, less, more)
+        if not second and isinstance(basis, ModelBasis) and basis.errors is not None and positive(sides[0]):
+            high = np.minimum(basis.high(sums, values, errors) + more, self._reach(sides[0])[1])
+            figures[3] = np.fmax(figures[3], high)
         answer = self._about(sides[0], basis, population, list(figures), notes)
         return _bounded(answer) if (less + more).any() else answer
 
@@ -179,7 +178,7 @@ class Answering:
             if side.kind == "ratio":
                 whole = np.maximum(_below(side, basis.values, at), 1.0)
             at += side.terms.count
-            if (side.kind == "count" and not side.signed) or side.proportion:
+            if positive(side):
                 own = np.stack([side.vain + np.zeros(groups), side.missed + np.zeros(groups)]) / whole
                 bounds += own[::-1] if way else own
         return bounds
@@ -217,18 +216,12 @@ class Answering:
         less: np.ndarray,
         more: np.ndarray,
     ) -> np.ndarray:
-        """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1. `less`,
+        """float64[4, group]: they are cut at the least and the most that an answer may be. `less`,
         `more`: how much further each end lies for rows whose values are none of the domain's.
         """
         half, middle = half_width(errors), values - errors.bias
         low, high = middle - half - less, middle + half + more
-        least, most = -np.inf, np.inf
-        if resolved is not None and resolved.kind == "correlation":
-            least, most = -1.0, 1.0
-        elif resolved is not None and resolved.kind == "count" and not resolved.signed:
-            least, most = 0.0, np.inf if self.noisy.total is None else self.noisy.total
-        elif resolved is not None and resolved.proportion:
-            least, most = 0.0, 1.0
+        least, most = self._reach(resolved) if resolved is not None else (-np.inf, np.inf)
         return np.stack(
             [
                 values,
@@ -237,6 +230,12 @@ class Answering:
                 np.clip(high, least, most),
             ]
         )
+
+    def _reach(self, resolved: Resolved) -> tuple[float, float]:
+        """The least and the most that an answer may be, of counts what a public number of rows leaves."""
+        least, most = resolved.reach
+        rows = self.noisy.total if resolved.kind == "count" and positive(resolved) else None
+        return least, most if rows is None else rows
 
     def _about(
         self,
@@ -248,9 +247,7 @@ class Answering:
     ) -> Answer:
         remarks = list(notes)
         if isinstance(basis, ModelBasis) and basis.errors is None:
-            remarks.append(UNSURE if self.people is None else UNSURE_OF_PEOPLE)
-        if basis.basis == "model" and self.people is not None and self.people.in_classes:
-            remarks.append(CLASSES.format(SAME_IN_CLASS))
+            remarks.append(UNSURE)
         if basis.basis == "measured" and not self.noisy.gaussian:
             remarks.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:
@@ -258,6 +255,16 @@ class Answering:
         estimate, stderr, low, high = figures
         of = (resolved.columns, tuple(resolved.groups), estimate, stderr, low, high)
         return Answer("", *of, basis.basis, population, tuple(remarks))
+
+
+def positive(resolved: Resolved) -> bool:
+    """Whether it is a count or a share, which cannot be below 0."""
+    return resolved.proportion or (resolved.kind == "count" and not resolved.signed)
+
+
+def of_rows(query: Query, unit: Counted | None) -> Query:
+    """A query in SQL, which counts rows where others have to say what they count."""
+    return replace(query, unit=unit) if isinstance(query, Single) and query.unit is None else query
 
 
 def _bounded(answer: Answer) -> Answer:

@@ -56,12 +56,16 @@ class BootstrapTable:
 
         records p + sqrt(records / rows) (c - rows p),
 
-    never below zero, with the mean and the variance of a count of that many rows.
+    with the mean and the variance of a count of that many rows. Where people are counted, `records` are
+    grains, a row stands for a person and their grains, `of_each`: a person's grains lie in as many cells as
+    they have rows, and the mean of their rows varies at most as one of them, drawn at random, does; so the
+    variance is that of people who have all grains in one cell, the most that it can be.
     """
 
     levels: Levels
     codes: Sequence[np.ndarray]
     records: float
+    of_each: int = 1
 
     def counts(self, view: View, drawn: np.ndarray, expected: np.ndarray) -> np.ndarray:
         """float64[cells]: the marginal over `view`, in records. `drawn`, `expected: float64[cells]`: what the
@@ -71,23 +75,20 @@ class BootstrapTable:
         for v in view:
             cells *= int(self.levels.sizes[v])
             cells += self.levels.groups[v][self.codes[self.levels.attribute[v]]]
-        return expected + fluctuation(
-            np.bincount(cells, minlength=len(drawn)), drawn, self.records, len(cells)
-        )
+        return expected + self.fluctuation(np.bincount(cells, minlength=len(drawn)), drawn)
+
+    def fluctuation(self, counts: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """How far `counts` of the rows are from their mean `drawn` (records), as of that many records."""
+        rows = self.codes[0].shape[-1]
+        return (self.of_each * self.records / rows) ** 0.5 * (counts - drawn * (rows / self.records))
 
 
-def fluctuation(counts: np.ndarray, drawn: np.ndarray, records: float, rows: int) -> np.ndarray:
-    """How far `counts` of `rows` rows are from their mean `drawn` (records), as of `records` rows."""
-    return (records / rows) ** 0.5 * (counts - drawn * (rows / records))
-
-
-def bootstrap_table(drawing: Drawing, model: Forest, rows: int, rng: Generator) -> BootstrapTable:
+def bootstrap_table(drawing: Drawing, evidence: Evidence, rows: int, rng: Generator) -> BootstrapTable:
     """A table of `rows` rows, their codes in as few bytes as their sizes need."""
-    codes = drawing.independent(rows, rng)
+    codes, model = drawing.independent(rows, rng), evidence.model
     kinds = [np.min_scalar_type(size - 1) for size in model.levels.shape]
-    return BootstrapTable(
-        model.levels, [c.astype(kind) for c, kind in zip(codes, kinds, strict=True)], model.total
-    )
+    least = [c.astype(kind) for c, kind in zip(codes, kinds, strict=True)]
+    return BootstrapTable(model.levels, least, model.total, evidence.of_each)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

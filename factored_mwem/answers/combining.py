@@ -63,11 +63,11 @@ def combine(estimates: Any, variances: Any, *, level: float = 0.95) -> Combined:
     proper = total > 0
     df = np.where(proper, np.maximum((m - 1) * (1 - np.minimum(ratio, 1.0)) ** 2, 1.0), m - 1.0)
     error, middle = np.sqrt(np.where(proper, total, within)), np.asarray(q.mean(axis=0))
-    half = error * np.array([_quantile((1 + level) / 2, each) for each in df.ravel()]).reshape(df.shape)
+    half = error * np.array([student((1 + level) / 2, each) for each in df.ravel()]).reshape(df.shape)
     return Combined(middle, error, middle - half, middle + half, df, level)
 
 
-def _quantile(p: float, df: float) -> float:
+def student(p: float, df: float) -> float:
     """The p-quantile (p > 1/2) of Student's t, by bisection."""
     if df > LARGE:
         from statistics import NormalDist

@@ -21,8 +21,6 @@ import numpy as np
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.terms import QueryTerms
 
-REPLICATES = 2.1
-"""Times the spread of replicates, which a fit's own bias and their small number make too small."""
 OF_NOISE = {2: 1.0, 3: 2.6}
 """Times the noise of a marginal of usual size, for what is missing of a pair and of a triple of columns."""
 OF_ROWS = {2: 0.0136, 3: 0.008}
@@ -34,7 +32,7 @@ class MissedDependence:
 
     def __init__(self, evidence: Evidence, terms: QueryTerms) -> None:
         model = evidence.model
-        self._levels, self._support = model.levels, terms.support
+        self._levels, self._support, self._total = model.levels, terms.support, model.total
         self._weights = terms.weights
         noise = [self._noise(evidence, a) for a in terms.support]
         self._alone = [
@@ -75,6 +73,21 @@ class MissedDependence:
                 rest = [means[k] for k in columns if k not in some]
                 total += self._amounts[order] * part * np.prod(rest, axis=0)
         return total
+
+    def usual(self, queries: np.ndarray) -> np.ndarray:
+        """float64, of `queries: int64[...]`: what independent columns answer, in records."""
+        means = [self._means(k, queries) for k in range(len(self._support))]
+        return np.asarray(self._total * np.prod(means, axis=0))
+
+    def most(self, queries: np.ndarray) -> np.ndarray:
+        """The most that they may be: those that one column alone leaves, and its noise."""
+        greatest = [own.max(axis=1)[queries] for own in self._weights]
+        left = np.full(np.shape(queries), np.inf)
+        for k, (noise, _) in enumerate(self._alone):
+            norm = np.sqrt((self._weights[k] ** 2).sum(axis=1))[queries]
+            alone = self._total * self._means(k, queries) + 2 * noise * norm
+            left = np.minimum(left, alone * np.prod(greatest[:k] + greatest[k + 1 :], axis=0))
+        return left
 
     def _noise(self, evidence: Evidence, attribute: int) -> float:
         """The least deviation of a column's counts by themselves; 0 if they were not measured."""

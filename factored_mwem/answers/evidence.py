@@ -36,3 +36,8 @@ class Evidence:
     people: PeopleCounted | None = None
     moved: Mapping[str, float] = field(default_factory=dict)
     public: tuple[int, ...] = ()
+
+    @property
+    def of_each(self) -> int:
+        """What a record counts as: the grains of a person where people were counted, else 1."""
+        return int(self.people.row_weights[0]) if self.people is not None else 1

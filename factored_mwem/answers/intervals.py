@@ -8,13 +8,19 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from factored_mwem.answers.dependence import REPLICATES, MissedDependence
+from factored_mwem.answers.combining import student
+from factored_mwem.answers.dependence import MissedDependence
 from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.linear import Linear, cross_covariance
 from factored_mwem.answers.projections import Noisy
 from factored_mwem.answers.resolve import Resolved
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.model.forest import Forest
+
+Z = 1.959963984540054
+"""A standard normal lies within this of 0 with probability 0.95."""
+TINY, LEAST = 1e-24, 1e-3
+"""No variance of a skewed count is less; nor its mean, in standard errors."""
 
 
 class BootstrapErrors(Protocol):
@@ -87,14 +93,39 @@ class ModelBasis:
         self.values, self.errors, self.missed = values, errors, missed
 
     def spread(self, sums: Sums) -> ErrorMoments:
-        """The moments of the errors of replicates, and of what they miss; NaN if the errors are unknown."""
+        """The moments of the errors of replicates, widened as Student's t is for how few they are, and of
+        what they miss; NaN if the errors are unknown.
+        """
         none, unknown = np.zeros(len(sums.rows)), np.full(len(sums.rows), np.nan)
         if self.errors is None:
             return ErrorMoments(none, unknown, none)
         errors = np.einsum("bgm,gm->bg", self.errors[:, sums.rows], sums.factors)
-        variance = REPLICATES**2 * errors.var(axis=0, ddof=1)
+        count = len(errors)
+        few = student(0.975, count - 1) / Z * math.sqrt(1 + 1 / count)
+        variance = few**2 * errors.var(axis=0, ddof=1)
         variance += variance_of(sums, self.missed.covariance)
         return ErrorMoments(errors.mean(axis=0), variance, none)
+
+    def high(self, sums: Sums, values: np.ndarray, errors: ErrorMoments) -> np.ndarray:
+        """float64[group]: the upper ends of intervals of counts and shares, which cannot be below 0.
+
+        What the model knows little of is skewed: most cells hold next to nothing, and some all that a column
+        leaves. And who asks for a cell asks for one that has rows. So the end is the quantile of a gamma
+        distribution of the same mean and variance for the cell that a random row lies in, which is a gamma
+        of one degree more (its quantile: Wilson and Hilferty 1931). Where the model says less than
+        independent columns do, these are the mean, up to one standard error. It is at most what one column
+        leaves.
+        """
+        factors = np.maximum(sums.factors, 0.0)
+        usual, most = (
+            np.einsum("gm,gm->g", factors, of(sums.rows)) for of in (self.missed.usual, self.missed.most)
+        )
+        error = np.sqrt(np.maximum(errors.variance, TINY))
+        mean = np.maximum(np.maximum(values - errors.bias, np.minimum(usual, error)), LEAST * error)
+        degrees = (mean / error) ** 2 + 1
+        skewed = mean * degrees / (degrees - 1)
+        skewed *= (1 - 1 / (9 * degrees) + Z / (3 * np.sqrt(degrees))) ** 3
+        return np.minimum(skewed, np.maximum(most, values - errors.bias + Z * error))
 
 
 def variance_of(sums: Sums, covariance: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -132,10 +163,6 @@ def _best(noisy: Noisy, model: Forest, terms: QueryTerms) -> np.ndarray:
     return terms.of_forest(model) if estimate is None else estimate.values
 
 
-Z = 1.959963984540054
-"""A standard normal lies within this of 0 with probability 0.95."""
-
-
 def computed(resolved: Resolved, values: np.ndarray, first: int = 0) -> tuple[np.ndarray, Sums]:
     """(float64[group]: what a query asks, the sums of terms whose errors are its errors, to first order).
 
@@ -145,7 +172,7 @@ def computed(resolved: Resolved, values: np.ndarray, first: int = 0) -> tuple[np
     if resolved.kind in ("deviation", "correlation"):
         rows = i[:, None] + groups * np.arange(resolved.terms.count // groups)
         figure, factors = (deviation if resolved.kind == "deviation" else correlation)(values[rows])
-        return figure, Sums(rows, factors)
+        return figure, Sums(rows[:, : factors.shape[1]], factors)
     signs = np.array([*resolved.above, *resolved.below], dtype=np.float64)
     rows = i[:, None] + groups * np.arange(len(signs))
     signs, terms = np.tile(signs, (groups, 1)), values[rows] * signs
@@ -184,6 +211,37 @@ def correlation(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     of_yy = np.stack([2 * y**2 - yy, none, none, -2 * y, one, none], axis=1)
     factors = of_xy / scale[:, None] - figure[:, None] / 2 * (of_xx / vx[:, None] + of_yy / vy[:, None])
     return np.clip(figure, -1.0, 1.0), factors / rows[:, None]
+
+
+def within_bins(resolved: Resolved, values: np.ndarray) -> np.ndarray | None:
+    """float64[2, group]: how much less and more a standard deviation or a correlation may be, however the
+    rows of bins lie in them; None of other figures.
+
+    A column's values are a vector, less their mean, whose length is the deviation s. Moving each row from the
+    middle of its bin, by up to half its width, moves the vector by at most D, the root mean square of these:
+    its length by at most D, and its direction by at most arcsin(D / s). A correlation is the cosine of the
+    angle between two, so the angle changes by at most the sum.
+    """
+    if resolved.kind not in ("deviation", "correlation"):
+        return None
+    moments = values.reshape(-1, len(resolved.groups)).T
+    columns = 1 if resolved.kind == "deviation" else 2
+    rows = np.where(moments[:, 0] > 0, moments[:, 0], np.nan)
+    means = moments / rows[:, None]
+    moved = np.sqrt(np.maximum(means[:, -columns:], 0.0))
+    squares = means[:, 2 : 2 + 2 * columns : 2] - means[:, 1 : 1 + 2 * columns : 2] ** 2
+    middle = np.sqrt(np.maximum(squares - moved**2 / 3, 0.0))
+    if columns == 1:
+        figure, _ = deviation(moments)
+        return np.stack([figure - np.maximum(middle - moved, 0.0)[:, 0], (middle + moved)[:, 0] - figure])
+    figure, _ = correlation(moments)
+    share = np.divide(moved, middle, out=np.ones_like(moved), where=middle > moved)
+    turned = np.where(moved > 0, np.arcsin(share), 0.0).sum(axis=1)
+    alone = np.maximum(middle.prod(axis=1), TINY)
+    angle = np.arccos(np.clip((means[:, 5] - means[:, 1] * means[:, 3]) / alone, -1.0, 1.0))
+    low, high = np.cos(np.minimum(angle + turned, math.pi)), np.cos(np.maximum(angle - turned, 0.0))
+    bounds = np.where(turned > 0, np.stack([figure - low, high - figure]), 0.0)
+    return np.maximum(bounds, 0.0)
 
 
 def half_width(spread: ErrorMoments) -> np.ndarray:

@@ -7,12 +7,13 @@ or the query leaves n out, the factor is known between two ends alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from factored_mwem.answers.query import Count, Counted, Cube, Share, Single, Total, literals
+from factored_mwem.answers.restriction import Ends
 from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened, some_names
@@ -43,19 +44,16 @@ class PeopleCounted:
         return len(self.codes)
 
     @property
-    def in_classes(self) -> bool:
-        """Whether a code stands for several numbers of rows."""
-        return len(np.unique(self.codes)) < self.most
-
-    @property
     def numbers(self) -> np.ndarray:
         """int64[most]"""
         return np.arange(1, self.most + 1)
 
     def a_grain(self, unit: Counted) -> np.ndarray:
-        """float64[most]: how many rows or people a grain stands for; 1 where grains are counted."""
+        """float64[most]: how many rows or people a grain stands for; per person, where grains are counted,
+        those of a person of one row stand for one.
+        """
         if unit == "per person":
-            return np.ones(self.most)
+            return np.full(self.most, 1 / self.row_weights[0])
         return 1 / self.row_weights if unit == "rows" else 1 / (self.row_weights * self.numbers)
 
     def ends(self, each: np.ndarray) -> np.ndarray:
@@ -85,10 +83,10 @@ class Factor:
     def exact(self) -> bool:
         return self.ends is None
 
-    def fixed(self) -> Iterator[Factor]:
-        """The factor at its least and at its greatest."""
-        for weights in self.ends or ():
-            yield Factor(self.at, weights, None, self.notes)
+    def at_end(self, ends: Ends) -> dict[int, np.ndarray]:
+        """Its weights by attribute: as they are, or the least or the greatest that they may be."""
+        least, most = self.ends or (self.weights, self.weights)
+        return {self.at: {"even": self.weights, "least": least, "most": most}[ends]}
 
 
 def factors_of(query: Single, domain: Domain, people: PeopleCounted | None) -> list[Factor]:
@@ -112,13 +110,14 @@ def factors_of(query: Single, domain: Domain, people: PeopleCounted | None) -> l
         raise InputError("`per person` goes with share, mean, median and quantile: count people, or rows")
     if query.unit == "people":
         _check_columns(query, domain, people)
-    return _factors(query.unit, domain.modelled.index(ROWS_OF_PERSON), people)
+    factors = _factors(query.unit, domain.modelled.index(ROWS_OF_PERSON), people)
+    if query.unit != "rows" and ROWS_OF_PERSON not in _columns(query):
+        return factors
+    return [replace(each, notes=(MOST_OF_EACH.format(people.most), *each.notes)) for each in factors]
 
 
 def _factors(unit: Counted, at: int, people: PeopleCounted) -> list[Factor]:
     each, notes = people.a_grain(unit), tuple[str, ...]()
-    if unit == "rows":
-        notes = (MOST_OF_EACH.format(people.most),)
     if unit == "per person":
         least = float((people.row_weights * people.numbers).min() / people.row_weights[0])
         notes = (LESS.format(1 - least),) if least < 1 else ()

@@ -21,7 +21,6 @@ from factored_mwem.answers.bootstrap_table import (
     Correcting,
     bootstrap_table,
     drawn_rows,
-    fluctuation,
     generator,
 )
 from factored_mwem.answers.evidence import Evidence
@@ -56,12 +55,13 @@ class Bootstrap:
     def __init__(self, evidence: Evidence, seed: int, count: int) -> None:
         self._fits, self._drawing = BootstrapFits(evidence), Drawing(evidence.model)
         self._evidence, self._seed, self._count = evidence, seed, count
-        self._rows = drawn_rows(evidence.model.total, len(evidence.model.levels.shape), count)
+        records = evidence.model.total / evidence.of_each
+        self._rows = drawn_rows(records, len(evidence.model.levels.shape), count)
 
     def one(self, number: int) -> tuple[BootstrapTable, float, list[np.ndarray]]:
         """(the table drawn, the number of records found of it, float32[parameters] of each component)."""
         rng = generator(self._seed, number)
-        table = bootstrap_table(self._drawing, self._evidence.model, self._rows, rng)
+        table = bootstrap_table(self._drawing, self._evidence, self._rows, rng)
         total, thetas = self._fits.of(table, rng)
         return table, total, [theta.astype(np.float32) for theta in thetas]
 
@@ -109,8 +109,7 @@ class Replicates:
         answers = self.answers(terms) - terms.of_forest(whole)
         if population or not terms.support:
             return answers
-        counts = self._counts(terms)
-        return answers - fluctuation(counts, terms.of_forest(self._bare), whole.total, self.rows)
+        return answers - self.table(0).fluctuation(self._counts(terms), terms.of_forest(self._bare))
 
     def forest(self, number: int, *, corrected: bool = True) -> Forest:
         """A replicate's model; `corrected` by what would have been measured beyond its trees."""
@@ -125,9 +124,8 @@ class Replicates:
 
     def table(self, number: int) -> BootstrapTable:
         """The table that a replicate was made of."""
-        return BootstrapTable(
-            self._bare.levels, [codes[number] for codes in self.drawn.codes], self._bare.total
-        )
+        codes = [codes[number] for codes in self.drawn.codes]
+        return BootstrapTable(self._bare.levels, codes, self._bare.total, self.evidence.of_each)
 
     def truths(self, views: Sequence[View]) -> Iterator[list[np.ndarray]]:
         """float64[cells] each: what the table of each replicate answers, in records."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from factored_mwem.answers.people import Factor
+from factored_mwem.answers.people import CLASSES, ENDS, SAME_IN_CLASS, Factor
 from factored_mwem.answers.query import (
     AnyOf,
     Correlation,
@@ -49,7 +49,6 @@ MAX_TERMS = 2**16
 MAX_WEIGHTS = 2**24
 """Most numbers in the weights of these queries."""
 INNER = "{} is known by bins: the estimate spreads their rows evenly, the interval holds however they lie"
-EVEN = "{} is known by bins: their rows are taken as spread evenly over the values in each"
 ALL = "(all)"
 """The label of a column that a cube has summed out."""
 
@@ -64,8 +63,8 @@ class Resolved:
     group in turn the number of records, then those up to the end of each of `places: float64[code, 2]`, the
     least and greatest value of a code of `column`, ascending, `step` apart (0: numbers without a grid); `at`
     is the share. `proportion`: a ratio from 0
-    to 1; `signed`: a sum, which may be below 0. `exact`: whether every code is wholly in
-    or out, so that the answer follows from counts of codes alone.
+    to 1; `signed`: a sum, which may be below 0; `reach`: the least and the most that the answer may be.
+    `exact`: whether every code is wholly in or out, so that the answer follows from counts of codes alone.
     """
 
     terms: QueryTerms
@@ -80,6 +79,7 @@ class Resolved:
     column: str | None = None
     proportion: bool = False
     signed: bool = False
+    reach: tuple[float, float] = (-math.inf, math.inf)
     above: tuple[int, ...] = (1,)
     below: tuple[int, ...] = (1,)
     ends: tuple[Resolved, Resolved] | None = None
@@ -125,11 +125,15 @@ def resolve(
         resolved = _moments(query, weights, groups, labels)
     else:
         resolved = _sums(query, weights, groups, labels)
-        if weights.open and factor is None:
+        classes, counted = factor is not None and not factor.exact, isinstance(query, Count)
+        if weights.open or (classes and counted):
             least, most = (
-                replace(_sums(query, weights, groups, labels, end), exact=True) for end in ("least", "most")
+                replace(_sums(query, weights, groups, labels, end), exact=counted or not classes)
+                for end in ("least", "most")
             )
             resolved = replace(resolved, ends=(least, most))
+        if classes:
+            weights.notes[CLASSES.format(ENDS if counted else SAME_IN_CLASS)] = None
     vain, missed = (np.broadcast_to(most, len(labels)) for most in (weights.vain, weights.missed))
     return [replace(resolved, notes=tuple(weights.notes), exact=weights.exact, vain=vain, missed=missed)]
 
@@ -142,12 +146,16 @@ def _sums(
     ends: Ends = "even",
 ) -> Resolved:
     """The linear queries behind one; of a ratio to what is least where it is to be greatest."""
-    count, values = len(labels), dict[int, np.ndarray]()
+    count, values, reach = len(labels), dict[int, np.ndarray](), (0.0, math.inf)
     where = weights.cases(query.where, ends)
     signs: dict[str, Any] = {"columns": query.by, "groups": labels, "notes": (), "exact": weights.exact}
     if isinstance(query, Mean | Total):
         values, present = _numbers(query.column, weights, ends)
         where = [Case(s, product_of(w, present)) for s, w in where]
+        (own,), (has,) = values.values(), present.values()
+        reach = (float(own[has > 0].min()), float(own[has > 0].max()))
+    if isinstance(query, Total):
+        reach = (-math.inf, math.inf)
     below: list[Case] = []
     if isinstance(query, Mean):
         below = where  # whoever meets the conditions also counts below: neither end is worse for certain
@@ -156,10 +164,13 @@ def _sums(
         given = weights.cases(query.given, ends)
         where = [Case(s * t, product_of(w, v)) for s, w in where for t, v in given]
         below = given if ends == "even" else weights.cases(query.given, opposite[ends])
+        reach = (0.0, 1.0)
     outer = groups if not isinstance(query, Share) or query.where else {}
-    parts = [(product_of(weights.factor, groups, each.weights, values), count) for each in where]
-    parts += [(product_of(weights.factor, outer, each.weights), count) for each in below]
+    factor = weights.factor_at(ends if isinstance(query, Count) else "even")
+    parts = [(product_of(factor, groups, each.weights, values), count) for each in where]
+    parts += [(product_of(factor, outer, each.weights), count) for each in below]
     signs |= {"above": tuple(each.sign for each in where), "below": tuple(each.sign for each in below)}
+    signs["reach"] = reach
     terms = terms_of(weights.domain, parts)
     kind: Literal["count", "ratio"] = "ratio" if below else "count"
     return Resolved(
@@ -186,31 +197,35 @@ def _moments(
     groups: dict[int, np.ndarray],
     labels: list[tuple[Label, ...]],
 ) -> Resolved:
-    """Sums of 1, of each column and its square and, of two, of their product, over records that have both.
-    Values are taken from the middle of their column, so that squares of large ones do not drown the rest.
+    """Sums of 1, of each column and its square and, of two, of their product, over records that have both;
+    then of the squared half of the width of each column's bins. Values are taken from the middle of their
+    column, so that squares of large ones do not drown the rest.
     """
     cases = weights.cases(query.where)
     if len(cases) > 1:
         raise InputError("`or` over several columns goes with counts, shares, means and sums alone")
-    inside, moments = product_of(weights.factor, groups, cases[0].weights), list[dict[int, np.ndarray]]()
+    inside = product_of(weights.factor, groups, cases[0].weights)
+    moments, widths = list[dict[int, np.ndarray]](), list[dict[int, np.ndarray]]()
     for column in (query.column,) if isinstance(query, Deviation) else (query.column, query.other):
         (a, codes), attribute = weights.source(column), weights.domain[column]
         values, has, exact = average_of_codes(attribute)
         inside = product_of(inside, {a: has[codes].astype(np.float64)})
         middle = float(np.median(values[has]))
-        values, inner = np.where(has, values - middle, 0.0), np.zeros(attribute.size)
+        values, wide = np.where(has, values - middle, 0.0), np.zeros(attribute.size)
         if not exact:
-            weights.exact = False
-            weights.notes[EVEN.format(repr(shortened(column)))] = None
+            weights.notes[INNER.format(repr(shortened(column)))] = None
             low, high = (np.asarray(end, dtype=np.float64) for end in intervals(attribute))
-            inner = np.where(has, high - low, 0.0) ** 2 / 12
+            wide = np.where(has, high - low, 0.0) ** 2 / 4
         weights.unlisted(column, Unlisted(True, True))
-        moments += [{a: values[codes]}, {a: (values**2 + inner)[codes]}]
+        moments += [{a: values[codes]}, {a: (values**2 + wide / 3)[codes]}]
+        widths.append({a: wide[codes]})
+    kind: Literal["deviation", "correlation"] = "deviation"
     if isinstance(query, Correlation):
+        kind = "correlation"
         moments.append(product_of(moments[0], moments[2]))
-    parts = [(product_of(inside, each), len(labels)) for each in ({}, *moments)]
-    kind: Literal["deviation", "correlation"] = "deviation" if len(parts) == 3 else "correlation"
-    return Resolved(terms_of(weights.domain, parts), kind, query.by, labels, (), weights.exact)
+    parts = [(product_of(inside, each), len(labels)) for each in ({}, *moments, *widths)]
+    reach, terms = (0.0, math.inf) if kind == "deviation" else (-1.0, 1.0), terms_of(weights.domain, parts)
+    return Resolved(terms, kind, query.by, labels, (), weights.exact, reach=reach)
 
 
 def _quantile(

@@ -83,7 +83,7 @@ def share_of_codes(attribute: Attribute, conditions: Sequence[Condition], ends: 
     null = attribute.null_code
     for each in conditions:
         if isinstance(each, Missing):
-            if null is None and not each.negated:
+            if null is None and not each.negated and not attribute.learnt:
                 raise InputError(f"{shortened(attribute.name)!r} is never missing")
             is_null = np.arange(attribute.size) == (-1 if null is None else null)
             shares *= is_null != each.negated
@@ -116,7 +116,7 @@ def unlisted_in(attribute: Attribute, conditions: Sequence[Condition], shares: n
     `shares: float64[code]`, those of the codes. In a code that is `other` by name they are no mistake.
     """
     if attribute.type == "string" and attribute.other == OTHER:
-        return Unlisted(False, False)
+        return Unlisted(False, no_null_was_found(attribute, conditions))
     present = [c for c in conditions if not isinstance(c, Missing)]
     named = attribute.categorical and any(
         (isinstance(c, OneOf) and not c.negated) or (isinstance(c, Compare) and c.by == "=") for c in present
@@ -130,6 +130,12 @@ def unlisted_in(attribute: Attribute, conditions: Sequence[Condition], shares: n
     )
     inside = shares[taking_others(attribute)]
     return Unlisted(bool(inside.any() and not negated), bool((inside < 1).any() and not named))
+
+
+def no_null_was_found(attribute: Attribute, conditions: Sequence[Condition]) -> bool:
+    """Whether they ask for missing values of a column in which too few were found to have a code."""
+    wanted = any(isinstance(c, Missing) and not c.negated for c in conditions)
+    return wanted and attribute.null_code is None
 
 
 def values_meet(
@@ -200,8 +206,13 @@ def listed_code(attribute: Attribute, value: Value) -> int:
     if len(alike) == 1 and isinstance(value, str):
         return alike[0]  # but for its case
     texts = [str(v) for v in attribute.values]
-    like, names = did_you_mean(str(value), texts), some_names(texts)
-    raise InputError(f"{shortened(attribute.name)!r} has no value {shown(value)}{like}; it has {names}")
+    like, names, name = did_you_mean(str(value), texts), some_names(texts), shortened(attribute.name)
+    if attribute.learnt:
+        raise InputError(
+            f"{name!r}: no value {shown(value)} was found when the domain was learnt (rare ones are not)"
+            f"{like}; it has {names}"
+        )
+    raise InputError(f"{name!r} has no value {shown(value)}{like}; it has {names}")
 
 
 def _as_text(value: Value) -> str:

@@ -11,8 +11,15 @@ import numpy as np
 
 from factored_mwem.answers.people import Factor
 from factored_mwem.answers.query import AnyOf, Condition, Where, literals
-from factored_mwem.answers.restriction import Ends, Unlisted, share_of_codes, taking_others, unlisted_in
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.answers.restriction import (
+    Ends,
+    Unlisted,
+    no_null_was_found,
+    share_of_codes,
+    taking_others,
+    unlisted_in,
+)
+from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, did_you_mean, shortened, some_names
 from factored_mwem.tables.codes.decode import Label, labels_of
@@ -22,11 +29,12 @@ MAX_GROUPS = 4096
 CUT = "the query cuts bins of {}: the estimate spreads their rows evenly, the interval holds however they lie"
 MOVED = (
     "{}: values that were not found when the domain was learnt count as others; the interval holds for up to "
-    "{:,.0f} such rows"
+    "{:,.0f} of them"
 )
 UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
 TAKEN = (
-    "{}: up to {:,.0f} rows hold values not found when the domain was learnt; the mean takes them as others"
+    "{}: up to {:,.0f} rows hold values not found when the domain was learnt: the answer takes them as "
+    "others, however far off they are"
 )
 
 
@@ -47,11 +55,21 @@ class QueryWeights:
     """
 
     def __init__(self, domain: Domain, factor: Factor | None, moved: Mapping[str, float] = {}) -> None:
-        self.domain, self.exact, self.moved = domain, factor is None or factor.exact, moved
+        self.domain, self.exact, self._factor = domain, factor is None or factor.exact, factor
         self.notes = dict.fromkeys(() if factor is None else factor.notes)
-        self.factor = {} if factor is None else {factor.at: factor.weights}
+        most = 1.0 if factor is None else float(factor.at_end("most")[factor.at].max())
+        self.moved = {column: rows * most for column, rows in moved.items()}
         self.open, self.vain, self.missed = False, np.zeros(1), np.zeros(1)
         self.told = MOVED
+
+    @property
+    def factor(self) -> dict[int, np.ndarray]:
+        """The factor as it is."""
+        return self.factor_at("even")
+
+    def factor_at(self, ends: Ends) -> dict[int, np.ndarray]:
+        """Of a column of numbers of rows in classes the least and the most of each may be asked for."""
+        return {} if self._factor is None else self._factor.at_end(ends)
 
     def source(self, column: str) -> tuple[int, np.ndarray]:
         """(the modelled attribute from which a column follows, int64[its code]: the column's)."""
@@ -87,6 +105,7 @@ class QueryWeights:
         """
         shares = share_of_codes(attribute, own, ends)
         unknown = math.isnan(self.moved.get(attribute.name, 0.0))
+        unknown |= attribute.other == OTHER and no_null_was_found(attribute, own)
         if ends == "most" and unknown and not shares.any() and unlisted_in(attribute, own, shares).missed:
             shares[taking_others(attribute)] = 1.0
         return shares

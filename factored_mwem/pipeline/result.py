@@ -133,15 +133,14 @@ class Release(Contents):
         `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
         the error of the rows as a sample. Raises InputError if it names what is not there. What only the
         model answers takes `replicates` of it, a minute's work at the first such query, kept beside the model
-        file; `report(done, of)` is called after each. Where no likelihood was fitted, and of people,
+        file; `report(done, of)` is called after each. Where no likelihood was fitted,
         nobody knows the errors of what only the model answers.
         """
         from factored_mwem.answers.answering import Answering
 
         evidence = self.evidence
         errors = partial(self.keeper.replicates, evidence, self.seed, replicates, report)
-        # without a likelihood fit, and of whole people, the errors are unknown
-        known = errors if evidence.engine == "tree" and evidence.people is None else None
+        known = errors if evidence.engine == "tree" else None  # else no likelihood was fitted
         return Answering(evidence, known).answer(query, population=population)
 
     def replicates(self, count: int, *, seed: int | None = None) -> Iterator[pa.Table]:

@@ -8,15 +8,16 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 from support.model_files import parts_of, write
 
 from factored_mwem import InputError, Release, release
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.answer import Answer
 from factored_mwem.answers.answering import LAPLACE, NARROW, ROUGH, Answering
-from factored_mwem.answers.dependence import OF_NOISE, OF_ROWS, REPLICATES, MissedDependence
+from factored_mwem.answers.dependence import OF_NOISE, OF_ROWS, MissedDependence
 from factored_mwem.answers.evidence import Evidence
-from factored_mwem.answers.intervals import ErrorMoments, Z, half_width
+from factored_mwem.answers.intervals import ErrorMoments, ModelBasis, Sums, Z, half_width
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
@@ -158,10 +159,10 @@ NARROWED = {"fields": [
 ]}  # fmt: skip
 
 
-def learnt(moved: dict[str, float]) -> Answering:
+def learnt(moved: dict[str, float], fields=NARROWED, rows=([150, 50], [190, 10])) -> Answering:
     """Exact answers about 200 rows of a domain that was learnt; so many rows `moved` into it."""
-    domain = Domain.from_dict(NARROWED)
-    levels, counts = Levels.fine(domain.shape), [np.array([150, 50]), np.array([190, 10])]
+    domain = Domain.from_dict(fields)
+    levels, counts = Levels.fine(domain.shape), [np.array(each) for each in rows]
     parts = [Component.of(CliqueTree(levels, ((a,),), ()), c / 200) for a, c in enumerate(counts)]
     measured = [Measurement((a,), c, NoiseScale(0.5, Composition.ZCDP)) for a, c in enumerate(counts)]
     forest = Forest(levels, parts, 200.0)
@@ -179,7 +180,7 @@ def test_what_lies_beyond_the_bounds_is_not_said_to_be_nothing() -> None:
 
 def test_values_that_took_in_others_are_bounded_by_how_many() -> None:
     found = learnt({"code": 30.0}).answer("count by code")
-    assert found.basis == "bounded" and "30 such rows" in found.notes[0]
+    assert found.basis == "bounded" and "up to 30 of them" in found.notes[0]
     assert 158 < found.low[0] < 160 and 190 < found.high[0] < 192  # A took in what was not found
     assert 8 < found.low[1] < 10 < found.high[1] < 12
     others = learnt({"code": 30.0}).answer("count where code != A")
@@ -201,6 +202,71 @@ def test_the_mean_of_bins_holds_however_rows_lie_in_them() -> None:
     assert (median.low[0], median.high[0]) == (0, 499) and median.basis == "bounded"
 
 
+LEARNT = {"constraints": REQUIRED, "learnt": True}
+FOUND = {"fields": [
+    {"name": "code", "categories": ["A", "B", "other"], "other": "other", **LEARNT},
+    {"name": "weight", "type": "integer", "edges": [0, 500, 999], "other": 0, **LEARNT},
+]}  # fmt: skip
+
+
+def test_values_that_were_not_found_are_not_said_not_to_be_there() -> None:
+    """Of two codes that were found, and 30 rows of others; bins of 500 values, of 150 rows and of 50."""
+    found = learnt({"weight": 7.0}, FOUND, ([150, 20, 30], [150, 50]))
+    codes = found.answer("count distinct code")
+    assert codes.basis == "bounded" and codes.low[0] == 3 and 2 + 30 <= codes.high[0] <= 2 + 33
+    weights = found.answer("count distinct weight")
+    assert weights.low[0] == 2 and 207 <= weights.high[0] <= 212
+    top = found.answer("top 3 code")
+    assert top.labels == (("A",), ("B",)) and "left out" in top.notes[0] and "up to 31" in top.notes[0]
+    assert np.isnan([found.answer(f"{end} weight").low[0] for end in ("min", "max")]).all()
+    assert np.isnan([found.answer(f"{end} weight").high[0] for end in ("min", "max")]).all()
+    with pytest.raises(InputError, match="no value 'C' was found when the domain was learnt"):
+        found.answer("count where code = C")
+    nulls = found.answer("count where code is missing")
+    assert nulls.basis == "bounded" and nulls.estimate[0] == 0 and 30 < nulls.high[0] < 32
+    nulls = found.answer("count where weight is missing")
+    assert nulls.basis == "bounded" and nulls.estimate[0] == 0 and 6 < nulls.high[0] < 8
+    with pytest.raises(InputError, match="is never missing"):
+        learnt({}).answer("count where code is missing")
+    assert learnt({"code": 3.0}).answer("top 1 code").labels == (("A",),)  # which took in others
+
+
+@pytest.mark.parametrize("correlated", [True, False])
+def test_deviations_and_correlations_hold_however_rows_lie_in_their_bins(correlated: bool) -> None:
+    fields = [
+        {"name": name, "type": "integer", "edges": [0, 10, 30, 69], "constraints": REQUIRED} for name in "xy"
+    ]
+    domain, rng = Domain.from_dict({"fields": fields}), np.random.default_rng(1)
+    low, high = np.array([0, 10, 30]), np.array([9, 29, 69])
+    joint = np.array([[40, 30, 10], [20, 50, 30], [5, 15, 60]]) if correlated else np.full((3, 3), 40)
+    levels = Levels.fine(domain.shape)
+    part = Component.of(CliqueTree(levels, ((0, 1),), ()), joint.ravel() / joint.sum())
+    measured = [Measurement((0, 1), joint.ravel(), NoiseScale(0.01, Composition.ZCDP))]
+    told = Answering(
+        Evidence(domain, Forest(levels, [part], float(joint.sum())), measured, [], False, "tree")
+    )
+    x, y = np.repeat(np.indices((3, 3)).reshape(2, 9), joint.ravel(), axis=1)
+    std, together = told.answer("std x"), told.answer("correlation x, y")
+    assert std.basis == together.basis == "bounded"
+    ways = [(low[x], low[y]), (low[x], high[y]), (high[x], high[y])]
+    ways += [(np.where(x == 0, low[x], high[x]), np.where(y == 0, low[y], high[y]))]
+    ways += [(rng.integers(low[x], high[x] + 1), rng.integers(low[y], high[y] + 1))]
+    ways += [
+        (low[x] + (high - low)[x] * w, low[y] + (high - low)[y] * w) for w in [rng.integers(0, 2, len(x))]
+    ]
+    for own, other in ways:
+        assert std.low[0] <= own.std() <= std.high[0]
+        assert together.low[0] <= np.corrcoef(own, other)[0, 1] <= together.high[0]
+    assert std.high[0] - std.low[0] < 2 * 20 and together.high[0] - together.low[0] < 2
+
+
+def test_figures_lie_where_they_can() -> None:
+    """Whatever the noise: a mean among the values of its column, a deviation from 0 on."""
+    told = answering(1e4)
+    mean, std = told.answer("mean age"), told.answer("std age")
+    assert (mean.low[0], mean.high[0]) == (0, 3) and std.low[0] == 0
+
+
 class Known:
     """Errors of four replicates, the same of every term."""
 
@@ -210,18 +276,40 @@ class Known:
 
 
 def test_errors_of_the_model_are_those_of_replicates_and_of_what_they_miss() -> None:
-    """Bias is taken off. No marginal of sex and day is measured: shares of .5 and .6."""
+    """Bias is taken off. No marginal of sex and day is measured: shares of .5 and .6. The upper end is
+    that of the cell of a random row, of a gamma distribution.
+    """
     text = "count where sex = F and day <= 2020-01-10"
     found = answering(errors=Known).answer(text)
     of_noise, of_rows = OF_NOISE[2] * 10 * math.sqrt(8), OF_ROWS[2] * 200
-    variance = REPLICATES**2 * np.var([1, 3, 5, 7], ddof=1)
+    variance = (stats.t.ppf(0.975, 3) / Z) ** 2 * (1 + 1 / 4) * np.var([1, 3, 5, 7], ddof=1)
     shares = [(120 / 200 + 10 / 200) / 1.1]  # no share is less than its noise leaves open
     variance += (of_noise**2 + of_rows**2) * (0.5 * 0.5) * shares[0] * (1 - shares[0])
     variance += 10**2 * 2 * 0.5**2 * 0.5**2  # of day alone
     half = Z * math.sqrt(variance)
     assert found.estimate[0] == pytest.approx(60)
-    assert (found.low[0], found.high[0]) == pytest.approx((max(56 - half, 0), 56 + half))
+    high = stats.gamma.ppf(0.975, 56**2 / variance + 1, scale=variance / 56)
+    assert (found.low[0], found.high[0]) == pytest.approx((56 - half, high), rel=1e-3) and high > 56 + half
     assert answering(errors=Known).answer(text, population=True).stderr[0] > found.stderr[0]
+
+
+class OneColumn:
+    """What columns by themselves say of any count."""
+
+    usual = most = staticmethod(lambda queries: np.full(np.shape(queries), 40.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "high"),
+    [(0.0, 0.0, 40.0), (0.0, 3.0, stats.gamma.ppf(0.975, 1.36, scale=25 / 3)), (1e4, 0.0, 1e4 + Z * 5)],
+)
+def test_a_cell_of_which_the_model_says_little_may_hold_all_that_a_column_leaves(value, usual, high) -> None:
+    missed = OneColumn()
+    missed.usual = lambda queries: np.full(np.shape(queries), usual)
+    basis = ModelBasis(np.array([value]), np.zeros((2, 1)), missed)
+    moments = ErrorMoments(np.zeros(1), np.full(1, 25.0), np.zeros(1))
+    found = basis.high(Sums(np.zeros((1, 1), dtype=int), np.ones((1, 1))), basis.values, moments)
+    assert found[0] == pytest.approx(high, rel=0.03)
 
 
 def test_dependence_that_was_measured_is_not_missed() -> None:

@@ -10,7 +10,7 @@ import pytest
 from factored_mwem import InputError
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit, grains_of, size_classes
-from factored_mwem.answers.answering import UNSURE_OF_PEOPLE, Answering
+from factored_mwem.answers.answering import Answering
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.people import CLASSES, ENDS, LESS, MOST_OF_EACH
 from factored_mwem.domain.domain import Domain
@@ -144,7 +144,7 @@ def test_people_are_counted_where_n_was_not_measured_beside() -> None:
     np.testing.assert_allclose(known.estimate, np.bincount(town(8).sex))
     real = town(64)
     answer = real.answering((SEX,)).answer("count people by sex")
-    assert answer.basis == "measured" and answer.notes == (CLASSES.format(ENDS),)
+    assert answer.basis == "bounded" and answer.notes == (CLASSES.format(ENDS),)
     truth = np.bincount(real.sex)
     assert (answer.low < truth).all() and (truth < answer.high).all()
     assert (answer.high - answer.low < 0.02 * truth).all()
@@ -154,7 +154,7 @@ def test_people_are_counted_where_n_was_not_measured_beside() -> None:
 def test_rows_of_people_in_classes_lie_between_the_ends(most: int) -> None:
     real = town(most)
     answer = real.answering((WARD, SIZE)).answer("count rows by ward")
-    assert answer.basis == "measured" and answer.notes[-1] == CLASSES.format(ENDS)
+    assert answer.basis == "bounded" and answer.notes[-1] == CLASSES.format(ENDS)
     truth = np.bincount(real.codes[WARD])
     assert (answer.low <= truth).all() and (truth <= answer.high).all()
     assert (answer.low > 0.75 * truth).all() and (answer.high < 1.35 * truth).all()
@@ -198,12 +198,48 @@ def test_what_has_no_answer_is_a_line_that_says_what_to_ask(text: str, words: st
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_what_only_the_model_says_has_no_error_bars() -> None:
-    answer = town(8).answering((SEX, SIZE), (WARD,)).answer("count rows by ward")
-    assert answer.basis == "model" and UNSURE_OF_PEOPLE in answer.notes
-    assert np.isnan(answer.low).all() and np.isnan(answer.stderr).all() and (answer.estimate > 0).all()
+def test_there_is_no_error_of_sampling_of_people() -> None:
     with pytest.raises(InputError, match="population"):
         town(8).answering((SEX,)).answer("count people", population=True)
+
+
+def test_numbers_of_rows_beyond_the_most_that_are_used_are_not_said_to_be_nothing() -> None:
+    """People of more rows count as those of the last number, which a note says; a class of which some may
+    have more is all in the interval.
+    """
+    for most in (8, 31):
+        real = town(most)
+        answer = real.answering((SEX, SIZE)).answer(f"count people where rows_of_person > {most}")
+        assert answer.low[0] == 0 and MOST_OF_EACH.format(most) in answer.notes
+        if most == 31:
+            last = (real.sizes > 25).sum()
+            assert answer.basis == "bounded" and last <= answer.high[0] < 1.1 * last + 5
+
+
+def test_values_that_nobody_listed_are_people_or_rows_not_grains() -> None:
+    real = town(8)
+    known = real.answering((SEX, SIZE))
+    known.moved = {"sex": 5.0 * real.unit.grains}
+    answer = known.answer("count people by sex")
+    assert answer.basis == "bounded" and "up to 5 of them" in answer.notes[0]
+    assert (answer.high - answer.low < 5 + 1).all() and (answer.high - answer.low).max() > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("SELECT count(*) FROM t WHERE sex = 'M'", "count rows where sex = M"),
+        ("SELECT ward, count(*) FROM t GROUP BY ward", "count rows by ward"),
+        ("top 3 ward", "count rows by ward"),
+        ("SELECT count(DISTINCT ward) FROM t", None),
+    ],
+)
+def test_sql_and_largest_groups_are_of_rows(text: str, same: str | None) -> None:
+    known = town(8).answering((SEX, SIZE), (WARD, SIZE))
+    answer = known.answer(text)
+    expected = np.array([3.0]) if same is None else known.answer(same).estimate
+    np.testing.assert_allclose(np.sort(answer.estimate), np.sort(expected))
+    assert answer.basis in ("measured", "bounded")
 
 
 @pytest.mark.parametrize("unit", ["people", "per person"])

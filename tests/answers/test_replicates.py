@@ -11,8 +11,9 @@ import pytest
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers import bootstrap_table, replicates
-from factored_mwem.answers.bootstrap_table import Correcting
+from factored_mwem.answers.bootstrap_table import BootstrapTable, Correcting
 from factored_mwem.answers.evidence import Evidence
+from factored_mwem.answers.people import PeopleCounted
 from factored_mwem.answers.replicates import Bootstrap, Replicates
 from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.documents.expected import expected_errors
@@ -73,7 +74,9 @@ def test_one_measured_column_has_the_variance_of_its_noise_and_of_its_rows(compo
 def test_it_would_show(bug: str, monkeypatch) -> None:
     monkeypatch.setattr(bootstrap_table, "MAX_DRAWN", 1000)
     if bug == "rows not scaled":
-        monkeypatch.setattr(bootstrap_table, "fluctuation", lambda c, d, n, m: c - d * (m / n))
+        monkeypatch.setattr(
+            BootstrapTable, "fluctuation", lambda t, c, d: c - d * (t.codes[0].shape[-1] / t.records)
+        )
     elif bug == "rows dealt evenly":
         monkeypatch.setattr(Drawing, "independent", Drawing.codes)
     else:
@@ -81,6 +84,19 @@ def test_it_would_show(bug: str, monkeypatch) -> None:
             "factored_mwem.answers.bootstrap_fit.simulated_noise", lambda rng, scale, size: 0.0
         )
     assert not as_expected(one_column(), SCALE**2, 500)
+
+
+def test_people_are_drawn_as_people_not_as_grains() -> None:
+    """1,000 people of 20 grains: the sampling of the table is that of 1,000, times 20 grains each."""
+    grains = np.full(3, 20)
+    people = PeopleCounted((), np.arange(3), 3, grains // np.arange(1, 4))
+    sampling = 20**2 * (RECORDS / 20) * SHARES * (1 - SHARES)
+    for evidence, as_people in ((replace(one_column(), people=people), True), (one_column(), False)):
+        assert evidence.of_each == (20 if as_people else 1)
+        _, population = variances(evidence, 500)
+        close = np.abs(population / (SCALE**2 + sampling) - 1) < 0.38  # 500 are off by 6.3 %: six times that
+        assert close.all() if as_people else not close.all()
+        assert Bootstrap(evidence, 3, 2).one(0)[0].codes[0].shape == (RECORDS / 20 if as_people else 2**14,)
 
 
 def test_a_public_number_of_rows_stays_what_it_is() -> None:
