@@ -11,13 +11,14 @@ from typing import Annotated
 import typer
 
 from factored_mwem.cli.inputs import source_of
-from factored_mwem.cli.options import Overwrite, of_rows, option, output_option, takes
+from factored_mwem.cli.options import Overwrite, flags_given, of_rows, option, output_option, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
 
 @takes(Group.READING)
 def report(
+    ctx: typer.Context,
     manifest: Annotated[
         Path,
         typer.Argument(help="NAME.manifest.json, or the rows beside it.", callback=of_rows(".manifest.json")),
@@ -51,7 +52,7 @@ def report(
     if against is None:
         from factored_mwem.documents.report import report as write
 
-        if settings != ReleaseSettings.of({}):
+        if flags_given(ctx, Group.READING):
             raise InputError("how a table is written, and its columns, go with --against TABLE")
         path = write(manifest, output, model=model, reader=reader, overwrite=overwrite)
     else:

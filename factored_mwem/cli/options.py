@@ -85,11 +85,13 @@ RELEASE = (
 def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Give a command the flags of these groups, and hand it all settings in force as `settings`.
 
-    A flag that the command declares itself is its own; it has none of the settings `without`.
+    A flag that the command declares itself is its own; it has none of the settings `without`. One
+    that has a parameter `ctx` gets the parser's context.
     """
 
     def decorate(command: Command) -> Command:
-        own = inspect.signature(command, eval_str=True).parameters
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        parsed = own.pop("ctx", None)
         flags = {n: f for n, f in FLAGS.items() if f.group in groups and n not in {*own, *without}}
 
         @functools.wraps(command)
@@ -97,6 +99,7 @@ def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Co
             values.pop("help_all", None)
             of_settings = {name: values.pop(name) for name in flags}
             spare_imports()
+            values |= {"ctx": ctx} if parsed else {}
             command(**values, settings=_in_force(ctx, of_settings))
 
         needed = [p for p in own.values() if p.default is p.empty and p.name != "settings"]
@@ -139,6 +142,18 @@ def _parameter(name: str, flag: Flag) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=flag.kind | None)
 
 
+def _source(ctx: typer.Context, name: str) -> str:
+    """Where a value comes from: COMMANDLINE, ENVIRONMENT, DEFAULT."""
+    source = ctx.get_parameter_source(name)
+    return "" if source is None else source.name
+
+
+def flags_given(ctx: typer.Context, group: Group) -> bool:
+    """Whether a setting of a group was given as a flag: variables stay set for commands that need none."""
+    names = (name for name, flag in FLAGS.items() if flag.group is group and name in ctx.params)
+    return any(_source(ctx, name) == "COMMANDLINE" for name in names)
+
+
 def _in_force(ctx: typer.Context, values: dict[str, Any]) -> ReleaseSettings:
     """The settings: flags above the environment above the file that --config names."""
     file: Mapping[str, Any] = {}
@@ -152,7 +167,5 @@ def _in_force(ctx: typer.Context, values: dict[str, Any]) -> ReleaseSettings:
         if value == "" and FLAGS[name].is_place:  # as a variable that is not set leaves it
             raise InputError(f"--{name} is empty; name a place or leave it out")
         if value is not None and value != []:  # an absent repeatable flag is an empty list
-            source = ctx.get_parameter_source(name)
-            from_variable = source is not None and source.name == "ENVIRONMENT"
-            (environment if from_variable else flags)[name] = value
+            (environment if _source(ctx, name) == "ENVIRONMENT" else flags)[name] = value
     return layered(flags, environment, file)

@@ -104,6 +104,14 @@ def test_every_mistake_is_one_line(here: Path, fmwem: Fmwem) -> None:
     assert not list(here.glob("*.html"))
 
 
+def test_a_variable_that_a_release_needs_is_no_mistake_for_its_page(
+    here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FMWEM_COLUMNS", "age")
+    assert fmwem("release", "t.csv", "--marginals", 1).code == 0
+    assert fmwem("report", "t.synthetic.manifest.json").code == 0
+
+
 @pytest.mark.parametrize("file", ["t.synthetic.parquet", "t.synthetic.fmwem"])
 def test_no_page_takes_the_place_of_its_release(file: str, here: Path, fmwem: Fmwem) -> None:
     assert fmwem("release", "t.csv", "--marginals", 1).code == 0
