@@ -49,8 +49,7 @@ def summary(done: Done) -> list[str]:
     manifest = done.manifest
     assert manifest.output is not None  # as of every manifest that was written
     again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
-    columns = len(manifest.attributes) - (len(manifest.people.companions) if manifest.people else 0)
-    size = f"{manifest.output.rows:,} synthetic rows of {counted_in_words(columns, 'column')}"
+    size = f"{manifest.output.rows:,} synthetic rows of {counted_in_words(len(manifest.columns), 'column')}"
     # ROWS_OF_PERSON is not a column of the rows, but the id is one, so the number of columns is right
     if manifest.people is not None:
         size += (
@@ -156,8 +155,7 @@ def _noise_of_columns(manifest: Manifest) -> dict[str, tuple[float, float]]:
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """
     size = math.sqrt(2 / math.pi) if manifest.guarantee.composition == "zcdp" else 1.0
-    names, rows = {a.name for a in manifest.attributes}, max(manifest.counted, 1)
-    names -= {*manifest.people.companions} if manifest.people is not None else set()
+    names, rows = {a.name for a in manifest.columns}, max(manifest.counted, 1)
     noise: dict[str, tuple[float, float]] = {}
     for m in manifest.measurements:
         if len(m.attributes) == 1 and m.attributes[0] in names:

@@ -219,6 +219,11 @@ class Manifest(Statement):
         return self.estimated_rows if self.people is None else self.people.estimated * self.people.grains
 
     @property
+    def columns(self) -> tuple[AttributeFacts, ...]:
+        """The attributes without companions: the columns of the rows, and ROWS_OF_PERSON."""
+        return self.attributes[: len(self.attributes) - (len(self.people.companions) if self.people else 0)]
+
+    @property
     def queries(self) -> Workload:
         """The requested workload."""
         return Workload.from_dict(self.workload)
