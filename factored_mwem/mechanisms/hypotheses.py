@@ -231,7 +231,7 @@ def _sums(numbers: Sequence[_Number]) -> Iterator[tuple[float, Hypothesis]]:
             size = max(abs(z.mean), abs(x.mean), abs(y.mean))
             near = max(x.top, y.top) / 2 <= z.top <= 2 * (abs(x.top) + abs(y.top))
             gap = abs(z.mean - x.mean - y.mean)
-            if near and 0 < size and gap <= CLOSE * size:
+            if near and size > 0 and gap <= CLOSE * size:
                 yield gap / size, Hypothesis(SUM, z.name, (x.name, y.name))
 
 
