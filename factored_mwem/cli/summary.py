@@ -25,6 +25,7 @@ from factored_mwem.cli.console import (
     piece,
     replaced_text,
 )
+from factored_mwem.domain.companions import PREVIOUS
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import some_names
 from factored_mwem.tables.outputs.targets import LocalFile
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
     from factored_mwem.pipeline.record.manifest import Certificate, CertifiedError, Manifest
 
-MOST_WARNINGS, MOST_LETTERS = 3, 160
+MOST_WARNINGS, MOST_LETTERS = 3, 300
 """Most warnings, and most letters of one: for a table with hundreds of columns a summary shows the worst; the
 manifest has them all.
 """
@@ -49,8 +50,7 @@ def summary(done: Done) -> list[str]:
     manifest = done.manifest
     assert manifest.output is not None  # as of every manifest that was written
     again = ["this run was finished before: its files are as it wrote them, nothing was spent"]
-    columns = len(manifest.attributes) - (len(manifest.people.companions) if manifest.people else 0)
-    size = f"{manifest.output.rows:,} synthetic rows of {counted_in_words(columns, 'column')}"
+    size = f"{manifest.output.rows:,} synthetic rows of {counted_in_words(len(manifest.columns), 'column')}"
     # ROWS_OF_PERSON is not a column of the rows, but the id is one, so the number of columns is right
     if manifest.people is not None:
         size += (
@@ -156,8 +156,7 @@ def _noise_of_columns(manifest: Manifest) -> dict[str, tuple[float, float]]:
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """
     size = math.sqrt(2 / math.pi) if manifest.guarantee.composition == "zcdp" else 1.0
-    names, rows = {a.name for a in manifest.attributes}, max(manifest.counted, 1)
-    names -= {*manifest.people.companions} if manifest.people is not None else set()
+    names, rows = {a.name for a in manifest.columns}, max(manifest.counted, 1)
     noise: dict[str, tuple[float, float]] = {}
     for m in manifest.measurements:
         if len(m.attributes) == 1 and m.attributes[0] in names:
@@ -186,11 +185,21 @@ def attention(manifest: Manifest, file: str) -> list[str]:
         lines.append(
             f"in {piece(repr(worst))}, whose values were learnt, {losses[worst]:.1%} of the values were lost"
         )
-    alone = sorted(part[0] for part in manifest.components if len(part) == 1)
-    if alone and len(manifest.attributes) > 1 and _asks_for_pairs(manifest):
+    alone, untold = _alone(manifest)
+    if alone and len(manifest.columns) > 1 and _asks_for_pairs(manifest):
         stand = "stands" if len(alone) == 1 else "stand"
         lines.append(f"{piece(some_names(alone))} {stand} alone: no dependence on other columns was kept")
+    if untold:
+        lines.append(f"which value follows which was lost in noise for {piece(some_names(untold))}")
     return lines
+
+
+def _alone(manifest: Manifest) -> tuple[list[str], list[str]]:
+    """The columns that no other was measured with, and those whose value in the row before was not."""
+    names = {part[0] for part in manifest.components if len(part) == 1}
+    before = {name for name in names if manifest.people and name in manifest.people.companions}
+    untold = [name.removeprefix(PREVIOUS) for name in before if name.startswith(PREVIOUS)]
+    return sorted(names - before), sorted(untold)
 
 
 def _cut(text: str) -> str:

@@ -42,7 +42,7 @@ def columns_of(material: Material) -> list[dict[str, Any]]:
         material.release is not None and material.manifest.people is None
     ):  # otherwise the noise is on people, not rows
         noisy = Noisy.of(material.release.evidence)
-    return [_column(material, facts, noisy) for facts in material.manifest.attributes]
+    return [_column(material, facts, noisy) for facts in material.manifest.columns]
 
 
 def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) -> dict[str, Any]:

@@ -87,8 +87,8 @@ def _people_by_rows(attribute: Attribute, ids: pa.ChunkedArray, rows: int) -> np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Material:
-    """`release`: the model with its noisy answers; `rows`: the counted rows. Each is None if its file is not
-    available; `lacking` says why.
+    """`domain`: of the manifest's columns; `release`: the model with its noisy answers; `rows`: the counted
+    rows. Each of these two is None if its file is not available; `lacking` says why.
     """
 
     manifest: Manifest
@@ -106,10 +106,15 @@ def material_of(release: Release, manifest: Manifest | None = None) -> Material:
     """The material of a release in memory, and of the `manifest` that was written with its rows, if they were
     written.
     """
-    drawn = release.drawn()
+    drawn, domain = release.drawn(), _of_columns(release.manifest, release.domain)
     batches = (drawn.batch(number) for number in range(len(drawn)))
-    counted = counted_rows(release.domain, batches, release.manifest.people)
-    return Material(manifest or release.manifest, release.domain, release, counted)
+    counted = counted_rows(domain, batches, release.manifest.people)
+    return Material(manifest or release.manifest, domain, release, counted)
+
+
+def _of_columns(manifest: Manifest, domain: Domain) -> Domain:
+    """Without the companions, which come last, so that all others keep their places in the model."""
+    return domain.project([facts.name for facts in manifest.columns])
 
 
 def material_at(path: Path, model: Path | None = None) -> Material:
@@ -132,7 +137,9 @@ def other_record(path: Path) -> Statement | None:
 
 
 def manifest_at(path: Path) -> tuple[Manifest, Domain]:
-    """A manifest and its domain. Raises InputError if the file is not a manifest that a release can have."""
+    """A manifest and the domain of its columns. Raises InputError if the file is not a manifest that a
+    release can have.
+    """
     if not path.is_file():
         raise InputError(f"no manifest {path}")
     try:
@@ -148,7 +155,7 @@ def manifest_at(path: Path) -> tuple[Manifest, Domain]:
             raise ValueError("components that are no parts of the columns")
     except (*BROKEN, InputError):
         raise InputError(f"{path} is not a manifest, or is damaged; `fmwem release` writes them") from None
-    return manifest, domain
+    return manifest, _of_columns(manifest, domain)
 
 
 def _model(path: Path, manifest: Manifest, named: Path | None) -> Release | None:

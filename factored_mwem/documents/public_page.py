@@ -56,9 +56,9 @@ def _rows(material: Material) -> int:
 def _released(material: Material) -> list[tuple[str, str]]:
     """The facts about what was released: (name, value)."""
     manifest, g = material.manifest, material.manifest.guarantee
-    learnt = sum(a.domain == "learnt" for a in manifest.attributes)
+    learnt = sum(a.domain == "learnt" for a in manifest.columns)
     # the number of rows of a person is not a released column
-    columns = len(manifest.attributes) - (manifest.people is not None)
+    columns = len(manifest.columns) - (manifest.people is not None)
     declared = columns - learnt
     rows = f"{_rows(material):,}"
     domain = f"the values of {declared:,} declared, of {learnt:,} learnt inside the budget"

@@ -181,10 +181,10 @@ def _columns(manifest: Manifest, domain: Domain) -> tuple[ColumnSection, ...]:
     """The columns of the rows; in a release of people the made-up id comes first, and the number of rows of a
     person is left out.
     """
-    own = tuple(ColumnSection.of(a) for a in domain if manifest.people is None or a.name != ROWS_OF_PERSON)
-    people = manifest.people
+    people, names = manifest.people, [facts.name for facts in manifest.columns]
     if people is None:
-        return own
+        return tuple(ColumnSection.of(domain[name]) for name in names)
+    own = (ColumnSection.of(domain[name]) for name in names if name != ROWS_OF_PERSON)
     what = "A made-up person: rows of one person have the same value, which names nobody."
     made_up = ColumnSection(name=people.column, type=people.type, required=True, description=what)
     return (made_up, *own)

@@ -221,15 +221,17 @@ def _likeliest(guesses: Iterable[tuple[float, Hypothesis]]) -> list[Hypothesis]:
 
 
 def _sums(numbers: Sequence[_Number]) -> Iterator[tuple[float, Hypothesis]]:
-    """The sums of two columns. A difference is one: what is less, and the difference, make what is more."""
-    for z in numbers:
+    """The sums of two columns. A difference is one: what is less, and the difference, make what is more.
+    A column of one value is none; nor is one whose mean is 0, if the means of both others are.
+    """
+    for z in (each for each in numbers if each.varies):
         fit = [each for each in numbers if each is not z and each.scale <= z.scale]
         fit = [each for each in fit if not z.whole or each.whole]
         for x, y in itertools.combinations(fit, 2):
             size = max(abs(z.mean), abs(x.mean), abs(y.mean))
             near = max(x.top, y.top) / 2 <= z.top <= 2 * (abs(x.top) + abs(y.top))
             gap = abs(z.mean - x.mean - y.mean)
-            if near and gap <= CLOSE * size:
+            if near and size > 0 and gap <= CLOSE * size:
                 yield gap / size, Hypothesis(SUM, z.name, (x.name, y.name))
 
 

@@ -29,24 +29,34 @@ def reweighted(model: Forest, attribute: int, weights: np.ndarray) -> Forest:
     levels, factor = model.levels, AttributeWeights(attribute, weights)
     home = int(model.part_of[attribute])
     mean = float(model.components_by_id[home].marginals([(attribute,)])[0] @ weights)
-    parts = [
-        _weighed(part, attribute, weights) if id_ == home else part
-        for id_, part in model.components_by_id.items()
-    ]
-    forest = Forest(levels, parts, model.total * mean)
+    forest = Forest(levels, _factored(model, (attribute,), weights), model.total * mean)
     views = model.corrections.views
     if views:
         forest.corrections = Corrections(levels, views, factor.all_over(levels, views, model.marginals))
     return forest
 
 
-def _weighed(part: Component, attribute: int, weights: np.ndarray) -> Component:
-    """A component in which each code of one of its attributes weighs so much more, scaled to 1 again."""
-    home = part.tree.clique_of((attribute,))
+def tilted(model: Forest, view: View, weights: np.ndarray) -> Forest:
+    """The model in which a record in a cell of `view`, that one clique fixes, counts so many times as much:
+    `weights: float64[cell]`, scaled to its total again. Its corrections are left out.
+    """
+    return Forest(model.levels, _factored(model, view, weights), model.total)
+
+
+def _factored(model: Forest, view: View, weights: np.ndarray) -> list[Component]:
+    """The components, that of the view with the weights on its cells."""
+    home = int(model.part_of[model.levels.attribute[view[0]]])
+    parts = model.components_by_id.items()
+    return [_weighed(part, view, weights) if id_ == home else part for id_, part in parts]
+
+
+def _weighed(part: Component, view: View, weights: np.ndarray) -> Component:
+    """A component in which each cell of a view weighs so much more, scaled to 1 again."""
+    home = part.tree.clique_of(view)
     assert home is not None  # as of every attribute of a component
     tree, _ = part.tree.rooted(home)
     tables = part.marginals(tree.cliques)
-    tables[0] = tables[0] * weights[grid(tree.steps(0, (attribute,)))]
+    tables[0] = tables[0] * weights[grid(tree.steps(0, view))]
     tables[0] /= tables[0].sum()
     for child, parent, view in tree.edges:  # parents come first
         down, up = grid(tree.steps(parent, view)), grid(tree.steps(child, view))

@@ -22,7 +22,6 @@ from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.registry import mechanism
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.mechanisms.rounds import Report
-from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.drawable import generator, number_of_rows
 from factored_mwem.pipeline.record.describe import drawable_of
 from factored_mwem.pipeline.record.manifest import Certificate
@@ -58,7 +57,7 @@ def first_accepted(
         fitted = fit(paying, plan, report)
         # paid from the part set aside for certificates, not from that of fits
         apart = session.paid_by(session.accountant.root.part(request.certifying / policy.tries))
-        rows = rows_of(plan, fitted.model, seed)
+        rows = rows_of(plan, fitted, seed)
         certificate = make_certificate(apart, extent, rows, policy, plan.modelled, number)
         missing = unmet(policy.criteria, certificate)
         if not missing:
@@ -124,8 +123,8 @@ def forecast_certificate(plan: Plan, counted: float) -> CertificateForecast | No
     )
 
 
-def rows_of(plan: Plan, model: Forest, seed: int) -> Batches:
+def rows_of(plan: Plan, fitted: Fitted, seed: int) -> Batches:
     """The rows that a release of this model writes."""
-    drawable, policy = drawable_of(plan, model), plan.policy.model_dump(mode="json")
+    drawable, policy = drawable_of(plan, fitted), plan.policy.model_dump(mode="json")
     rows = number_of_rows(plan.request, round(drawable.of_rows.total))
     return drawable.released(rows, seed, plan.request.workload, policy)

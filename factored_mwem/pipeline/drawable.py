@@ -17,6 +17,7 @@ from factored_mwem.domain.levels import View
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.record.manifest import PeopleFacts
 from factored_mwem.pipeline.sampling import Batches, aims_of
+from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import DEFAULT_MAX_ROWS
 from factored_mwem.request.request import Request
 from factored_mwem.workload.workload import Workload
@@ -49,7 +50,7 @@ def number_of_rows(request: Request, estimated: int) -> int:
 @dataclass(frozen=True, eq=False)
 class Drawable:
     """A model, of rows or of people, the domain and the columns of its rows, and what each record weighs;
-    `people`: the facts about them, where each weighs one.
+    `people`: the facts about them, where each weighs one; `measured`: what the model was fitted to.
     """
 
     model: Forest
@@ -57,6 +58,7 @@ class Drawable:
     schema: pa.Schema
     unit: Unit
     people: PeopleFacts | None = None
+    measured: Sequence[Measurement] = ()
 
     @cached_property
     def of_rows(self) -> Forest:
@@ -86,8 +88,9 @@ class Drawable:
         if people.order_by is not None:
             from factored_mwem.pipeline.sequences import SequenceBatches
 
-            order = people.order_by
-            return SequenceBatches(model, self.domain, schema, rows, draw, (), order=order, **facts)
+            noise = [m.stddev for m in self.measured if len(m.positions) > 1]
+            facts |= {"order": people.order_by, "stddev": max(noise, default=0.0)}
+            return SequenceBatches(model, self.domain, schema, rows, draw, (), **facts)
         if people.agreement:
             from factored_mwem.pipeline.usual import UsualBatches
 

@@ -87,7 +87,8 @@ class Release(Contents):
     @property
     def drawable(self) -> Drawable:
         """What its rows are drawn from."""
-        return Drawable(self.model, self.domain, self.schema, self.unit, self.manifest.people)
+        facts = (self.schema, self.unit, self.manifest.people, self.measurements)
+        return Drawable(self.model, self.domain, *facts)
 
     @property
     def evidence(self) -> Evidence:

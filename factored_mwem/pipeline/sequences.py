@@ -7,7 +7,7 @@ stays the same is the same to the last digit, a number goes on by its change, an
 anything but what it was. The rest is drawn given that. So the column that orders rows never falls.
 
 Errors of single rows would add up along a person's: rows are drawn on trial, and the model that draws them is
-reweighted by how far their columns are from those of the model of rows.
+reweighted by how far their columns, and how these go on, are from what was measured.
 """
 
 from __future__ import annotations
@@ -32,17 +32,22 @@ from factored_mwem.domain.companions import (
 )
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import View
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.evidence import EvidenceDrawing
-from factored_mwem.model.reweighted import reweighted
+from factored_mwem.model.reweighted import tilted
 from factored_mwem.pipeline.people import PeopleBatches, RowCounts
 from factored_mwem.pipeline.scales import Scale, Walk
 from factored_mwem.tables.codes.derive import decode_table
 
-TRIAL, TRIALS, TRIAL_ROWS = 2**31, 2, 20_000
+TRIAL, TRIALS, TRIAL_ROWS = 2**31, 5, 10_000
 """Number of the batch that is drawn on trial, no other's; how often, and of how many rows at most."""
 FEW, MOST_FACTOR = 20.0, 4.0
 """Rows on trial that are too few to tell much, and the most that a factor is."""
+STEP = 0.5
+"""Of each correction, so much is made at first; less where that was no better."""
+CLEAR = 1.5
+"""Standard deviations of the noise of a measured pair that trial rows must be off to be corrected."""
 TINY = 1e-9
 """Weight of a gap after which rows cannot end where they should."""
 STEPS = 256
@@ -58,10 +63,12 @@ Tie = tuple[np.ndarray, np.ndarray]
 @dataclass(frozen=True, eq=False)
 class SequenceBatches(PeopleBatches):
     """Rows of people in order: see PeopleBatches. `domain` has companions, which no row comes out with;
-    `order` names the column that orders rows.
+    `order` names the column that orders rows; `stddev`: of the noise of the coarsest measured pair, in the
+    records of the model.
     """
 
     order: str = field(kw_only=True)
+    stddev: float = field(kw_only=True)
     _rows: EvidenceDrawing = field(init=False)
     _whole: Drawing = field(init=False)
 
@@ -70,25 +77,70 @@ class SequenceBatches(PeopleBatches):
         object.__setattr__(self, "_whole", Drawing(self.of_people))
         if not self.rows:
             return
-        model, rng = self.of_people, self.generator(TRIAL)
+        rng, step, best, least = self.generator(TRIAL), STEP, self._rows, np.inf
+        base, factors = self.of_people, dict[View, np.ndarray]()
         for _ in range(TRIALS):
-            codes, _ = self._in_order(*self._drawn_people(min(self.rows, TRIAL_ROWS), rng), rng)
-            for a in self._varying:
-                model = reweighted(model, a, self._factors(a, codes[a]))
+            model = base
+            for view, factor in factors.items():
+                model = tilted(model, view, factor**step)
             object.__setattr__(self, "_rows", EvidenceDrawing(model))
+            each, people = self._drawn_people(min(self.rows, TRIAL_ROWS), rng)
+            codes, _ = self._in_order(each, people, rng)
+            drift = {view: self._drift(view, codes, np.repeat(1 / each, each)) for view in self._views}
+            error = sum(float(np.abs(wanted - had).sum()) for wanted, had in drift.values())
+            if error < least:
+                least, best, base = error, self._rows, model
+                factors = {view: self._factors(view, *shares) for view, shares in drift.items()}
+                factors = {view: each for view, each in factors.items() if (each != 1).any()}
+            else:
+                step /= 2
+        object.__setattr__(self, "_rows", best)
 
-    @property
-    def _varying(self) -> list[int]:
-        """The columns that are drawn anew in each row, but for what puts rows in order."""
-        return sorted(self._previous)
-
-    def _factors(self, a: int, codes: np.ndarray) -> np.ndarray:
-        """float64[code]: how many more rows of each code of an attribute there should be than on trial, where
-        each row was drawn given the one before: errors add up along a person's rows.
+    @cached_property
+    def _views(self) -> list[View]:
+        """What of trial rows is held against the model: each column that is drawn anew in each row, and how
+        it goes on from the row before, as finely as the model holds both together.
         """
-        wanted = self.model.marginal((a,)) / self.model.total
-        had = np.bincount(codes, minlength=len(wanted)) / len(codes)
-        little = FEW / len(codes)
+        views: list[View] = [(a,) for a in sorted(self._previous)]
+        of_which = {of for each, of in self.companions.values() if each.kind == "change"}
+        for at, (each, of) in self.companions.items():
+            if each.kind == "change":
+                views += self._together(at, self._previous[of])
+            elif each.kind == "previous" and of not in of_which:
+                views += self._together(of, at)
+        return views
+
+    def _together(self, one: int, other: int) -> list[View]:
+        """The view of two attributes of which a clique has the most cells; none if none holds both."""
+        model, at, views = self.of_people, self.of_people.levels.attribute, list[View]()
+        for clique in model.components_by_id[int(model.part_of[one])].tree.cliques:
+            finest = {int(at[v]): v for v in sorted(clique, reverse=True) if at[v] in (one, other)}
+            views += [model.levels.view(finest.values())] if len(finest) > 1 else []
+        return sorted(views, key=model.levels.cells)[-1:]
+
+    def _drift(self, view: View, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """float64[cell], the shares of the cells of a view: as they should be, and in trial rows. Of columns
+        these are shares of rows; of pairs, of people, as these were measured: rows of a person weigh
+        `weights` together 1.
+        """
+        levels, paired = self.of_people.levels, len(view) > 1
+        model = self.of_people if paired else self.model
+        wanted = model.marginal(view) / model.total
+        cells = np.zeros(codes.shape[1], dtype=np.int64)
+        for v in view:
+            cells = cells * levels.sizes[v] + levels.groups[v][codes[levels.attribute[v]]]
+        had = np.bincount(cells, weights if paired else None, len(wanted))
+        return wanted, had / had.sum()
+
+    def _factors(self, view: View, wanted: np.ndarray, had: np.ndarray) -> np.ndarray:
+        """float64[cell]: how many more rows of each cell of a view there should be than on trial. A row is
+        drawn given all that is known of the row before: what several columns of that tell of one, the model
+        takes for as many witnesses, though they may tell the same. So rows stay what they are too often, or
+        too seldom, and errors add up along a person's. Pairs that noise may have made so are left alone.
+        """
+        clear = np.abs(wanted - had) > CLEAR * self.stddev / self.of_people.total
+        wanted = np.where(clear | (len(view) == 1), wanted, had)
+        little = FEW / min(self.rows, TRIAL_ROWS)
         return np.clip((wanted + little) / (had + little), 1 / MOST_FACTOR, MOST_FACTOR)
 
     def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
@@ -148,7 +200,7 @@ class SequenceBatches(PeopleBatches):
     ) -> pa.RecordBatch:
         person = np.repeat(np.arange(len(each)), each)
         codes, values = self._in_order(each, people, rng)
-        columns = decode_table(self.own, list(codes), self.inner, rng)
+        columns = decode_table(self.own, list(codes[: len(self.own.modelled)]), self.inner, rng)
         cells = dict(zip(self.inner.names, columns, strict=True))
         for scale in self.scales:
             name, a = scale.attribute.name, scale.position
@@ -159,9 +211,9 @@ class SequenceBatches(PeopleBatches):
     def _in_order(
         self, each: np.ndarray, people: Mapping[int, np.ndarray], rng: np.random.Generator
     ) -> tuple[np.ndarray, dict[int, np.ma.MaskedArray]]:
-        """(int64[attribute, row]; the values of each scale)."""
+        """(int64[attribute, row], companions too; the values of each scale)."""
         begin, every = np.cumsum(each) - each, int(each.sum())
-        codes = np.zeros((len(self.own.modelled), every), dtype=np.int64)
+        codes = np.zeros((len(self.domain.modelled), every), dtype=np.int64)
         values = {s.position: np.ma.zeros(every, dtype=s.low.dtype) for s in self.scales}
         for t in range(int(each.max())):
             still = np.flatnonzero(each > t)
@@ -176,7 +228,7 @@ class SequenceBatches(PeopleBatches):
                 before = {a: each[at - 1] for a, each in values.items()}
                 now, tied = self._gone_on(given, before, each[still] - t - 1, rng)
             drawn = self._rows.codes_given(len(still), given, rng, tied=tied)
-            codes[:, at] = drawn[: len(codes)]
+            codes[:, at] = drawn
             for a, (was, alike) in tied.items():  # where the model has no such row, what stays still stays
                 codes[a, at] = np.where(alike, was, codes[a, at])
             for scale in self.scales:

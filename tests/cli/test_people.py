@@ -186,6 +186,24 @@ def test_cards_list_the_columns_that_the_rows_have(visits: Path, fmwem: Fmwem) -
     assert published.columns[0].type == "string" and published.columns[0].required
 
 
+def test_documents_of_rows_in_order_list_the_columns_that_the_rows_have(visits: Path, fmwem: Fmwem) -> None:
+    """Attributes that tell of a person's other rows are in the model, and in no page or card."""
+    table = pd.read_csv("visits.csv")
+    table.assign(day=np.arange(len(table)) % 30).to_csv("visits.csv", index=False)
+    done = fmwem(*PEOPLE, *SMALL, "--order-by", "day", "--report")
+    assert done.code == 0 and "of 4 columns" in done.err
+    page = check_page((visits / "visits.synthetic.report.html").read_text())
+    assert "3; all values" in " ".join(page.words.split())
+    manifest = visits / "visits.synthetic.manifest.json"
+    assert fmwem("report", manifest, "-o", "again.html").code == 0
+    assert (visits / "again.html").read_text() == (visits / "visits.synthetic.report.html").read_text()
+    assert fmwem("report", manifest, "--for", "lawyer").code == 0
+    assert fmwem("evidence", manifest, "-o", "evidence/").code == 0
+    published = record_from(LocalFile(manifest))
+    assert isinstance(published, Published)
+    assert [c.name for c in published.columns] == pq.read_schema("visits.synthetic.parquet").names
+
+
 def test_evaluate_leaves_made_up_ids_out_and_says_how_many_rows_people_have(
     visits: Path, fmwem: Fmwem
 ) -> None:

@@ -20,6 +20,7 @@ from factored_mwem.pipeline.record.manifest import (
     CertifiedError,
     Manifest,
     MeasuredMarginal,
+    PeopleFacts,
 )
 from factored_mwem.pipeline.record.statement import Output
 from factored_mwem.tables.outputs.release_files import ReleaseFiles
@@ -125,6 +126,27 @@ def test_a_table_of_300_columns_is_a_screen(made: Release) -> None:
     assert "'column 299'" in look and "'column 298'" in look and "'column 297'" not in look  # the worst
     assert 'and 248 more: "warnings" of a.manifest.json' in look and "column 0, column 1" in look
     assert "alone" not in "\n".join(attention(stated(made, workload={"marginals": [1]}), "m"))
+
+
+def test_looks_say_what_helps_and_name_no_attribute_of_the_model_alone(made: Release) -> None:
+    facts = [
+        AttributeFacts(name=n, type="string", codes=9, nullable=True, domain="learnt")
+        for n in ("ward", "drug", "rows_of_person", "previous ward", "previous drug", "gap of day")
+    ]
+    people = PeopleFacts(
+        column="who", type="string", grains=840, most_rows=4, estimated=900,
+        order_by="day", companions=tuple(f.name for f in facts[3:]),
+    )  # fmt: skip
+    name = "a column with a long name, of which hardly any value is there often enough to be told from noise"
+    helps = f"{name!r}: all became 'other', as each of its values is too rare; --drop-unique leaves it out"
+    parts = (("ward", "rows_of_person", "previous ward"), ("drug",), ("previous drug",), ("gap of day",))
+    changes = {"attributes": tuple(facts), "components": parts, "warnings": (helps,), "people": people}
+    looks = attention(stated(made, **changes, workload={"marginals": [2]}), "m")
+    assert looks[0].endswith("--drop-unique leaves it out")
+    assert looks[1:] == [
+        "drug stands alone: no dependence on other columns was kept",
+        "which value follows which was lost in noise for drug",
+    ]
 
 
 def test_the_noise_of_columns_is_that_of_its_distribution(made: Release) -> None:

@@ -246,6 +246,14 @@ def test_nothing_is_charged_where_noise_would_hide_it() -> None:
     assert not asked(release, "functions") and not asked(release, "determined")
 
 
+def test_columns_of_nothing_but_zeros_are_no_sums_of_each_other() -> None:
+    rng = np.random.default_rng(0)
+    flags = {f"flag {i}": np.zeros(ROWS, dtype=int) for i in range(3)}
+    rows = pd.DataFrame({**flags, "age": rng.integers(0, 90, ROWS), "hours": rng.integers(0, 40, ROWS)})
+    release = released(rows, FakeNoise())
+    assert words(release) == set() and (release.to_pandas()[[*flags]] == 0).all(axis=None)
+
+
 def test_columns_that_say_little_are_not_taken_for_copies() -> None:
     """Two flags of which each is raised in one row of 500."""
     rng = np.random.default_rng(0)

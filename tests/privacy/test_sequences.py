@@ -391,6 +391,27 @@ def test_without_noise_what_stays_is_the_same_to_the_last_digit_and_what_changes
     assert abs(stays.mean() - 0.9) < 0.05
 
 
+def test_what_two_columns_of_the_row_before_tell_counts_once() -> None:
+    """Claims come to who had some before; whether there are any follows from how many there are."""
+    rng, people = np.random.default_rng(3), 3000
+    claims = np.zeros((people, 3), dtype=np.int64)
+    for t in range(3):
+        likely = 0.1 if t == 0 else np.array([0.1, 0.35, 0.6, 0.85])[claims[:, t - 1]]
+        claims[:, t] = np.where(rng.random(people) < likely, rng.integers(1, 4, people), 0)
+    who, number = np.repeat(np.arange(people), 3), claims.ravel()
+    real = pd.DataFrame({"who": who, "number": number, "any": (number > 0).astype(int)})
+    real["day"] = np.tile(np.arange(3), people)
+    fields = {
+        "fields": [
+            {"name": name, "type": "integer", "categories": [*range(size)], "constraints": NEEDED}
+            for name, size in (("number", 4), ("any", 2), ("day", 3))
+        ]
+    }
+    rows = made_of(real, fields, person_columns=[]).to_pandas()
+    assert np.abs(pairs(real, "number") - pairs(rows, "number")).sum() / 2 < 0.05
+    assert abs(rows["any"].mean() - real["any"].mean()) < 0.03
+
+
 def test_the_manifest_names_companions_and_rows_have_none(made: Release) -> None:
     people = made.manifest.people
     assert people is not None and people.order_by == "day"

@@ -30,7 +30,7 @@ from factored_mwem.tables.codes.spelling import respelt
 from factored_mwem.tables.inputs import json_lines
 from factored_mwem.tables.inputs.recoding import Transcoded
 from factored_mwem.tables.inputs.source import Table, open_table
-from factored_mwem.tables.inputs.text_form import UTF_8
+from factored_mwem.tables.inputs.text_form import UTF_8, Records
 
 CANARY = "CANARY-4711"
 
@@ -135,7 +135,18 @@ def test_the_index_that_a_frame_left_is_no_column(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="column 1 of the header has no name"):
         open_table(written(tmp_path / "n.csv", b'""\n1\n'))
     with pytest.raises(InputError, match="column 3 of the header has no name; give it one"):
-        open_table(written(tmp_path / "m.csv", b",a,\n1,2,3\n"))
+        open_table(written(tmp_path / "m.csv", b",a,,b\n1,2,3,4\n"))
+
+
+@pytest.mark.parametrize("records", ["checked", "lines", "multiline"])
+def test_what_is_behind_a_delimiter_too_many_is_no_column(tmp_path: Path, records: Records) -> None:
+    path = written(tmp_path / "t.csv", b"a;b;;\n1;x;;\n2;y;;z\n;;;\n")
+    table = open_table(path, records)
+    assert table.schema.names == ["a", "b"]
+    rows = [row for batch in table.batches(["a", "b"]) for row in batch.to_pylist()]
+    assert [tuple(row.values()) for row in rows][:2] == [("1", "x"), ("2", "y")]
+    with pytest.raises(InputError, match="of the header has no name"):
+        open_table(written(tmp_path / "n.csv", b";;\n1;2;3\n"))
 
 
 # ---- encodings

@@ -354,7 +354,7 @@ def _check_plain(source: Any, request: PrivateTable) -> None:
     """Raise InputError for text that cannot be rewritten: several files, not UTF-8, neither plain nor .gz."""
     form = request.private.form
     if not isinstance(source, list | tuple) and not is_uri(source) and Path(source).is_file():
-        plain = form is None or (form.packed in ("", "gzip") and form.encoding in UTF_8 and form.names[0])
+        plain = form is None or (form.packed in ("", "gzip") and form.encoding in UTF_8 and all(form.names))
         if plain and suffix_of(Path(source)) in DELIMITED.endings:
             return
     what = "one CSV or TSV file of this machine, in UTF-8, plain or .gz, all its columns named"

@@ -47,7 +47,7 @@ MUCH = 0.1
 def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
     """The manifest of a fitted model: parameters, domain, charges, noisy measurements; all public."""
     request, policy, domain, model = plan.request, plan.policy, plan.domain, fitted.model
-    names, drawable = model.levels.names(plan.modelled.names), drawable_of(plan, model)
+    names, drawable = model.levels.names(plan.modelled.names), drawable_of(plan, fitted)
     cliques = [clique for part in model.components for clique in part.tree.cliques]
     return Manifest(
         **spent.facts(
@@ -85,9 +85,10 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
     )
 
 
-def drawable_of(plan: Plan, model: Forest) -> Drawable:
+def drawable_of(plan: Plan, fitted: Fitted) -> Drawable:
     """What a release of this model draws its rows from."""
-    return Drawable(model, plan.domain, plan.schema, plan.policy.unit, _people(plan, model))
+    people = _people(plan, fitted.model)
+    return Drawable(fitted.model, plan.domain, plan.schema, plan.policy.unit, people, fitted.measurements)
 
 
 def _people(plan: Plan, model: Forest) -> PeopleFacts | None:

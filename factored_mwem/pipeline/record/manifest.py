@@ -230,6 +230,11 @@ class Manifest(Statement):
         raise InputError(f"its policy: {problem}")
 
     @property
+    def columns(self) -> tuple[AttributeFacts, ...]:
+        """The attributes without companions: the columns of the rows, and ROWS_OF_PERSON."""
+        return self.attributes[: len(self.attributes) - (len(self.people.companions) if self.people else 0)]
+
+    @property
     def queries(self) -> Workload:
         """The requested workload."""
         return Workload.from_dict(self.workload)

@@ -48,7 +48,9 @@ class TextForm:
     """How a text file is written, by its public header line; what a record is, by the caller's word."""
 
     names: tuple[str, ...]
-    """Of all columns. The first may have none, as an index that pandas or R wrote: it is left out."""
+    """Of all columns. The first may have none, as an index that pandas or R wrote, and the last, behind which
+    each line has a delimiter too many: these are left out.
+    """
     delimiter: str
     line_end: bytes
     begins: int
@@ -75,7 +77,7 @@ class TextForm:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that can be read."""
-        return self.names[1:] if not self.names[0] else self.names
+        return tuple(name for name in self.names if name)
 
     def text_of(self, file: Any) -> Any:
         """A stream of the file's text, in UTF-8."""
@@ -168,6 +170,8 @@ def _check_names(path: Any, names: Sequence[str], *, sure: bool) -> None:
     `sure`: somebody said that it names the columns; they must be there all the same.
     """
     ways = "if the file has no header line, say --header none and --names a,b,c"
+    while any(names) and not names[-1]:
+        names = names[:-1]
     blank = [not name.strip() for name in names]
     if any(blank[1:]) or blank == [True] or (blank[0] and names[0]):
         which = blank.index(True, 1 if len(names) > 1 and not names[0] else 0) + 1
