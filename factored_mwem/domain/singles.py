@@ -55,9 +55,9 @@ STEPS_APART, FULL_STEP = range(2, 400), 16
 """How far apart all values may lie, if each remainder by such a step has FULL_STEP values at least: prices
 that end in 99, degrees or inches that were converted.
 """
-SURE, SPREAD = 8.0, 3.0
-"""Deviations of noise by which the values of one remainder must stand out, and how many those of all others
-together must be smaller than it, and may differ from nothing in their spread.
+SURE, SMALL = 8.0, 3.0
+"""Deviations of noise by which what leaves one remainder must stand out; and how many deviations of the noise
+of all else it must hold, while that holds no more than one.
 """
 MOST_APART, APART_SHARE = 2**10, 0.1
 """Multiples of a step in a column's cells at most; and the part of what the cells hold that they must have."""
@@ -312,9 +312,8 @@ def _steps_apart(units: np.ndarray, counts: np.ndarray, stddev: float) -> np.nda
         out = sums / (stddev * np.sqrt(np.maximum(sizes, 1)))
         at = int(np.argmax(out))
         noise = stddev * float(len(units) - sizes[at]) ** 0.5
-        lumps = float((out**2).sum() - out[at] ** 2) - (step - 1)
         left = float(counts.sum() - sums[at])
-        if out[at] > most and lumps < SPREAD * (2 * step) ** 0.5 and left < noise < sums[at] / SPREAD:
+        if out[at] > most and left < noise < sums[at] / SMALL:
             best, most = last == at, float(out[at])
     return best
 
