@@ -55,14 +55,14 @@ STEPS_APART, FULL_STEP = range(2, 400), 16
 """How far apart all values may lie, if each remainder by such a step has FULL_STEP values at least: prices
 that end in 99, degrees or inches that were converted.
 """
-SURE, SPREAD = 8.0, 3.0
-"""Deviations of noise by which the values of one remainder must stand out, and how many those of all others
-together must be smaller than it, and may differ from nothing in their spread.
+SURE, SMALL = 8.0, 3.0
+"""Deviations of noise by which what leaves one remainder must stand out; and how many deviations of the noise
+of all else it must hold, while that holds no more than one.
 """
 MOST_APART, APART_SHARE = 2**10, 0.1
-"""Multiples of a step in a column's cells at most; and the part of what the cells hold that they must have."""
+"""Multiples of a step in a column's cells at most, and the part of what cells hold that they must have."""
 FEWEST_APART, EXACT = 5, 1e-9
-"""Numbers that show a step that all are multiples of, at least, and how far off one may be, in parts of it."""
+"""Numbers that show a step that all are multiples of, at least; and how far off one may be, in steps."""
 PARTS = 16
 """Of how often values are drawn, in rows: weights are whole numbers."""
 LEVELS, LEAST, ROUNDS, SAMPLE = 40, 0.25, 40, 4096
@@ -300,8 +300,8 @@ def _by_digits(units: np.ndarray, counts: np.ndarray, level: np.ndarray, stddev:
 
 
 def _steps_apart(units: np.ndarray, counts: np.ndarray, stddev: float) -> np.ndarray | None:
-    """bool[value]: those that lie a step apart, whose counts stand out most; None where no step shows that the
-    counts of all others are noise, and small beside those.
+    """bool[value]: those that lie a step apart, whose counts stand out most; None where no step shows that
+    the counts of all others are noise, and small beside those.
     """
     best, most = None, SURE
     for step in STEPS_APART:
@@ -312,9 +312,8 @@ def _steps_apart(units: np.ndarray, counts: np.ndarray, stddev: float) -> np.nda
         out = sums / (stddev * np.sqrt(np.maximum(sizes, 1)))
         at = int(np.argmax(out))
         noise = stddev * float(len(units) - sizes[at]) ** 0.5
-        lumps = float((out**2).sum() - out[at] ** 2) - (step - 1)
         left = float(counts.sum() - sums[at])
-        if out[at] > most and lumps < SPREAD * (2 * step) ** 0.5 and left < noise < sums[at] / SPREAD:
+        if out[at] > most and left < noise < sums[at] / SMALL:
             best, most = last == at, float(out[at])
     return best
 
@@ -380,9 +379,9 @@ def step_of(values: Iterable[float]) -> float | None:
         return None
     step = float(sizes[0])
     for size in sizes[1:].tolist():
-        while size > sizes[-1] / MOST_APART / 2:
-            step, size = size, step - round(step / size) * size
-            size = abs(size)
+        left = size
+        while left > sizes[-1] / MOST_APART / 2:  # Euclid's, with what rounding leaves for nothing
+            step, left = left, abs(step - round(step / left) * left)
     times = np.rint(sizes / step)
     step = float(np.mean(sizes / times))
     if times[-1] > MOST_APART or np.abs(sizes / step - times).max() > EXACT * times[-1]:

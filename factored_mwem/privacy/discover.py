@@ -116,7 +116,7 @@ class Votes:
         return cls(kinds, stddev, zeros)
 
     def of(self, *kinds: str) -> float:
-        """The votes for these kinds: each that is believed, and all others where they are believed together."""
+        """The votes for these kinds: each that is believed, and the others where they are together."""
         counts = self.noisy[[KINDS.index(kind) for kind in kinds]]
         believed = counts > BELIEVED * self.stddev
         rest = float(counts[~believed].sum())

@@ -148,9 +148,10 @@ def counts_together(
     add up to W^2 at most over all columns, whatever they claim (`rest.shared`). The cells of all columns are
     one vector: a person's k rows move it by L2 <= k W, and where others take their place by squared L2 <= 2
     (k W)^2, as `popular_together` shows; cells that are left out, and such that are added up to classes, move
-    no further. All cells are public and get noise, so no threshold is needed, nor delta. The second look is
-    the same over other cells, without the values that the first one found; the first one's noisy answers fix
-    both. It is charged like the first, and both costs add up.
+    no further. Multiples of a `step`, which popular values show, have cells as wide as rounding, and none
+    overlaps another. All cells are public and get noise, so no threshold is needed, nor delta. The second
+    look is the same over other cells, without the values that the first one found; the first one's noisy
+    answers fix both. It is charged like the first, and both costs add up.
     """
     sensitivity = session.unit.l2_squared_of_marginal * WEIGHT**2
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
@@ -170,7 +171,7 @@ def counts_together(
 
 def looked_at(found: FoundColumn, stddev: float, step: float | None = None) -> Looked | None:
     """The single values that are worth a look with noise of `stddev` rows: public. None where values are no
-    whole numbers of anything, nor seem to be multiples of a `step`, are too many, or where VALUES values would
+    whole numbers of anything, nor may be multiples of a `step`, are too many, or where VALUES values would
     drown in the noise.
     """
     if found.edges is None or found.noisy is None:
