@@ -40,6 +40,10 @@ from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
 UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
+BLIND = (
+    "noise hides whether two of these columns say the same: where they do, the interval holds less often "
+    "than it says"
+)
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally
 distributed.
@@ -248,6 +252,8 @@ class Answering:
         remarks = list(notes)
         if isinstance(basis, ModelBasis) and basis.errors is None:
             remarks.append(UNSURE)
+        elif isinstance(basis, ModelBasis) and basis.missed.blind:
+            remarks.append(BLIND)
         if basis.basis == "measured" and not self.noisy.gaussian:
             remarks.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:
