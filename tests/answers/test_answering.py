@@ -313,7 +313,7 @@ def test_a_cell_of_which_the_model_says_little_may_hold_all_that_a_column_leaves
 
 
 def test_columns_that_may_say_the_same_behind_the_noise_are_named() -> None:
-    """Of 2 x 2 cells of 200 rows noise of 60 is more than half, that of 40 less; sex and age were measured."""
+    """Of 2 x 2 cells of 200 rows noise of 60 is over half, that of 40 is not; sex and age were measured."""
     asked, measured = "count where sex = F and day <= 2020-01-10", "mean age where sex = F"
     for scale, blind in ((40.0, False), (60.0, True)):
         assert (BLIND in answering(scale, errors=Known).answer(asked).notes) == blind
