@@ -76,7 +76,8 @@ class Answering:
             answers = [extreme(parsed, self.domain)]
         elif isinstance(parsed, Distinct):
             (counts,) = self._single(Count(parsed.where, (parsed.column,), unit), population)
-            moved = self.moved.get(parsed.column, 0.0)
+            grains = 1 if self.people is None else int(self.people.row_weights.min())
+            moved = self.moved.get(parsed.column, 0.0) / grains
             answers = [distinct(counts, self.domain[parsed.column], moved)]
         elif isinstance(parsed, Top):
             (counts,) = self._single(Count(parsed.where, parsed.columns, unit), population)
