@@ -40,6 +40,10 @@ from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
 UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
+BLIND = (
+    "noise hides whether two of these columns say the same: where they do, the interval holds less often "
+    "than it says"
+)
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally
 distributed.
@@ -72,7 +76,8 @@ class Answering:
             answers = [extreme(parsed, self.domain)]
         elif isinstance(parsed, Distinct):
             (counts,) = self._single(Count(parsed.where, (parsed.column,), unit), population)
-            moved = self.moved.get(parsed.column, 0.0)
+            grains = 1 if self.people is None else int(self.people.row_weights.min())
+            moved = self.moved.get(parsed.column, 0.0) / grains
             answers = [distinct(counts, self.domain[parsed.column], moved)]
         elif isinstance(parsed, Top):
             (counts,) = self._single(Count(parsed.where, parsed.columns, unit), population)
@@ -248,6 +253,8 @@ class Answering:
         remarks = list(notes)
         if isinstance(basis, ModelBasis) and basis.errors is None:
             remarks.append(UNSURE)
+        elif isinstance(basis, ModelBasis) and basis.missed.blind:
+            remarks.append(BLIND)
         if basis.basis == "measured" and not self.noisy.gaussian:
             remarks.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:

@@ -49,11 +49,24 @@ class MissedDependence:
         wide = [m for m in evidence.measurements if len(m.positions) > 1] or evidence.measurements
         deviations = [m.stddev for m in wide] or [each.stddev for each in evidence.residuals]
         cells = [len(m.noisy) for m in wide] or [1]
-        noise_of_one = float(np.median(deviations)) * math.sqrt(float(np.median(cells)))
+        self._usual_noise = float(np.median(deviations))
+        noise_of_one = self._usual_noise * math.sqrt(float(np.median(cells)))
         self._amounts = {
             order: (OF_NOISE[order] * noise_of_one) ** 2 + (OF_ROWS[order] * model.total) ** 2
             for order in (2, 3)
         }
+
+    @property
+    def blind(self) -> bool:
+        """Whether two of the columns may be the same thing, and no measurement of them would have shown it:
+        its noise is half of all rows. Then they may depend on each other far more than is allowed for.
+        """
+        cells = [int(self._levels.sizes[a]) for a in self._support]
+        return any(
+            self._usual_noise * math.sqrt(cells[k] * cells[other]) > self._total / 2
+            and self._finest(k, other) is None
+            for k, other in itertools.combinations(range(len(cells)), 2)
+        )
 
     def covariance(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """float64: of queries `i` and `j`, int64 arrays of one shape."""

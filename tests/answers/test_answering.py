@@ -14,7 +14,7 @@ from support.model_files import parts_of, write
 from factored_mwem import InputError, Release, release
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.answer import Answer
-from factored_mwem.answers.answering import LAPLACE, NARROW, ROUGH, Answering
+from factored_mwem.answers.answering import BLIND, LAPLACE, NARROW, ROUGH, Answering
 from factored_mwem.answers.dependence import OF_NOISE, OF_ROWS, MissedDependence
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.intervals import ErrorMoments, ModelBasis, Sums, Z, half_width
@@ -310,6 +310,14 @@ def test_a_cell_of_which_the_model_says_little_may_hold_all_that_a_column_leaves
     moments = ErrorMoments(np.zeros(1), np.full(1, 25.0), np.zeros(1))
     found = basis.high(Sums(np.zeros((1, 1), dtype=int), np.ones((1, 1))), basis.values, moments)
     assert found[0] == pytest.approx(high, rel=0.03)
+
+
+def test_columns_that_may_say_the_same_behind_the_noise_are_named() -> None:
+    """Of 2 x 2 cells of 200 rows noise of 60 is over half, that of 40 is not; sex and age were measured."""
+    asked, measured = "count where sex = F and day <= 2020-01-10", "mean age where sex = F"
+    for scale, blind in ((40.0, False), (60.0, True)):
+        assert (BLIND in answering(scale, errors=Known).answer(asked).notes) == blind
+        assert BLIND not in answering(scale, errors=Known).answer(measured).notes
 
 
 def test_dependence_that_was_measured_is_not_missed() -> None:
