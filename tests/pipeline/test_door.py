@@ -47,6 +47,7 @@ def test_keys_go_through_the_library_whole() -> None:
     assert OpenDPNoise(Composition.ZCDP).threshold({}, scale=1.0, threshold=1000) == {}
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("line", ["male\0x,yes", "male\0,yes", '"male\0\0",no'])
 def test_a_nul_deletes_no_category(tmp_path: Path, line: str) -> None:
     """4,000 rows, epsilon 1: with this one line more, `male` was gone 100 times out of 100."""
