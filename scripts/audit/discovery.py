@@ -124,10 +124,10 @@ def own_value(unit: Unit) -> Check:
 
 
 def rarer(unit: Unit) -> Check:
-    """The second look: rows that share their weight among nine values come up to the threshold, beside
+    """The second look: rows that share their weight among sixteen values come up to the threshold, beside
     common ones; under replace others go.
     """
-    names, k = "abcdefghi", unit.contributions
+    names, k = "abcdefghijklmnop", unit.contributions
     _, threshold, _ = together_for(unit, len(names), RHO, DELTA)
     enough = math.ceil(threshold / shared(CLAIM, CLAIM * len(names))[-1])
     gone = ["gone"] * (k * (unit.neighbours is REPLACE))
@@ -144,7 +144,7 @@ def rarer(unit: Unit) -> Check:
         rows = [column.texts.get("red", 0) for column in columns]
         return {"kept": np.count_nonzero(rows), "red": sum(rows)}
 
-    return stage("discover rarer values", budget, unit, worlds, act, share=0.3)
+    return stage("discover rarer values", budget, unit, worlds, act, share=0.2)
 
 
 def singles(unit: Unit) -> Check:
