@@ -78,7 +78,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if default and collection_path in (HERE / "slow", HERE / "system") else None
 
 
-LONGEST = ("test_replay", "test_audit", "test_spark")
+LONGEST = ("test_audit", "test_replay", "test_spark", "test_guide", "test_crash", "test_fuzz", "test_certify")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -501,7 +501,7 @@ PLANTS = (
           verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a number with decimals has two keys", discover, "first_keys", counted_twice,
           verify=Verify(DECIMALS, 60)),
-    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE)),
+    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE, 10)),
     Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),
 )  # fmt: skip
 """The first are for the audit; those with a `verify` for that."""
