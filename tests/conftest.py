@@ -252,7 +252,7 @@ def in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of the noise, where a test is of what is learnt: at its own scale noise alone adds something
-    to one domain in thirty thousand, for what stands out does so by five deviations.
+    to one domain in tens of thousands, for what stands out does so by about five deviations.
     """
 
     def quarter(honest: Any) -> Any:
