@@ -394,7 +394,7 @@ CROWDED = replace(crowded()[0], choices={"delta": 0.0})
 
 PLANTS = (
     Plant("noise at half scale", OpenDPNoise, "add", scaled(0.5), (
-        (ROWS, 2400),
+        (ROWS, 4000),
         ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
         ("measure sketch of 4 rows: zcdp, replace, k=1", 4000),
         ("discover votes: zcdp, add-remove, k=1", 4000),
@@ -402,13 +402,13 @@ PLANTS = (
         (PAIRS, 4000),
         ("measure cut of a graph: zcdp, add-remove, k=2", 4000),
     ), Verify(ARROW)),
-    Plant("an edge that counts in both triangles", Edges, "exact", both_triangles, ((PAIRS, 6000),)),
+    Plant("an edge that counts in both triangles", Edges, "exact", both_triangles, ((PAIRS, 4400),)),
     Plant("selection with twice the epsilon", OpenDPNoise, "select", scaled(0.5), (
         ("select marginal: zcdp, replace, k=1", 3200),
         ("select marginal: pure, add-remove, k=1", 6000),
     )),
     Plant("sensitivity 1 under replace", Unit, "_people", of_unit(lambda _: 1), (
-        ("measure question of parities: pure, replace, k=1", 4000),
+        ("measure question of parities: pure, replace, k=1", 4400),
         ("measure marginal: pure, replace, k=1", 6000),
         ("measure sketch of 1 rows: pure, replace, k=1", 4000),
     )),
@@ -418,7 +418,7 @@ PLANTS = (
         ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
         (SPAN, 4000),
     )),
-    Plant("exact n", Unit, "total_is_public", of_unit(lambda _: True), ((RELEASE, 640),),
+    Plant("exact n", Unit, "total_is_public", of_unit(lambda _: True), ((RELEASE, 560),),
           Verify(ARROW, seen="depend")),
     Plant("a measurement not charged", Accountant, "charge", uncharged(lambda target: target == ("a", "b")), (
         (MARGINAL, 2000),
@@ -430,11 +430,11 @@ PLANTS = (
     Plant("bounds from min/max", discover.ColumnDiscovery, "cells",
           charged_alone(Mechanism.GAUSSIAN, "range", ends), ((SPAN, 600),)),
     Plant("a row gives all of its weight to each value", rest, "shared", whole_weights,
-          (("discover rarer values: zcdp, add-remove, k=1", 1200),), Verify(RARER)),
+          (("discover rarer values: zcdp, add-remove, k=1", 800),), Verify(RARER)),
     Plant("a shift that follows the table", ColumnProfile, "texts", shift_of_the_table,
-          (("discover popular values together: zcdp, add-remove, k=1", 2000),)),
+          (("discover popular values together: zcdp, add-remove, k=1", 800),)),
     Plant("cells without what is popular in the table", ColumnProfile, "histogram", own_popular,
-          (("discover coarse cells: zcdp, add-remove, k=1", 600),)),
+          (("discover coarse cells: zcdp, add-remove, k=1", 1200),)),
     Plant("the same noise reused", OpenDPNoise, "add", reused,
           (("measure two marginals: pure, add-remove, k=1", 400),)),
     Plant("noise from a fixed seed", OpenDPNoise, "add", drawn(seeded), ((ROWS, 400), (RELEASE, 640))),
@@ -442,7 +442,7 @@ PLANTS = (
     Plant("float rounding: noise rounded, on a large scale", OpenDPNoise, "add", drawn(rounded_late),
           (("measure rows on a scale of 2^57: pure, add-remove, k=1", 400),)),
     Plant("a resumed run that measures afresh", Journal, "replay", measured_afresh, (
-        ("measure rows, resumed twice: pure, add-remove, k=1", 3600),
+        ("measure rows, resumed twice: pure, add-remove, k=1", 4800),
         ("release mwem, resumed after crashes: epsilon 2, add-remove, k=1", 1600),
     )),
     Plant("a threshold with four times its delta", discover, "threshold_for", four_times_delta,
@@ -501,7 +501,7 @@ PLANTS = (
           verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a number with decimals has two keys", discover, "first_keys", counted_twice,
           verify=Verify(DECIMALS, 60)),
-    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE)),
+    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE, 10)),
     Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),
 )  # fmt: skip
 """The first are for the audit; those with a `verify` for that."""

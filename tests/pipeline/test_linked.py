@@ -229,7 +229,7 @@ def test_a_learnt_domain_and_odd_rows_do_not_break_keys() -> None:
             LinkedTable("persons", persons, "id", Reference("home", "homes")),
         ]
     )
-    made = release_tables(package, 2, epsilon=3.0, domains={"homes": DOMAINS["homes"]})
+    made = release_tables(package, 2, epsilon=20.0, domains={"homes": DOMAINS["homes"]})
     tables = made.tables() | {"visits": pa.table({"person": pa.array([], pa.string())})}
     assert is_whole(tables)
     assert made.statement.result["tables"]["persons"]["estimated_rows"] < 4000

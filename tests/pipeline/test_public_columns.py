@@ -108,7 +108,7 @@ def test_answers_know_what_is_public(tmp_path: Path) -> None:
     assert answer.stderr.max() < 3 * wanted.max() ** 0.5
 
 
-@pytest.mark.parametrize(("epsilon", "most", "runs"), [(0.1, 1.0, 6), (1.0, 0.9, 4)])
+@pytest.mark.parametrize(("epsilon", "most", "runs"), [(0.1, 1.0, 6), (1.0, 0.9, 5)])
 def test_the_ties_of_the_others_are_better_known(epsilon: float, most: float, runs: int) -> None:
     """With known ages, sexes and races the errors of pairs with other columns are about .66 of those without,
     give or take .05 and .04.

@@ -328,6 +328,7 @@ def test_what_is_said_of_rare_values_is_what_is_known() -> None:
     assert 550 < int(needed[1]) < 750  # found for sure, whatever rows hold
 
 
+@pytest.mark.usefixtures("quiet")
 def test_the_manifest_says_which_public_list_was_used() -> None:
     """A month of few rows is kept; so says the domain's own text where that is learnt alone."""
     months = ["January"] * 9000 + ["March"] * 120 + ["February"] * 2880

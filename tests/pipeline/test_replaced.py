@@ -77,7 +77,7 @@ def test_every_command_that_spends_says_it(kind: str, here: Path, fmwem: Fmwem) 
         "statistic": ("t.csv", "--column", "age", "--what", "count", "--lower", 0, "--upper", 100),
         "sketch": ("build", "t.csv", "--key", "zip", "--size", 64),
         "graph": ("edges.csv", "--vertices", 4),
-        "ask": ("--table", "t.csv", "--queries", "asked.txt", "--alpha", 0.2),
+        "ask": ("--table", "t.csv", "--queries", "asked.txt", "--alpha", 0.2, "--epsilon", 50),
     }[kind]
     costs = []
     for overwrite in ((), ("--overwrite",)):

@@ -110,6 +110,7 @@ def _beside(value: Any) -> list[Any]:
     return [value] if isinstance(value, str | int) else [value, math.nextafter(value, math.inf)]
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("case", CASES)
 def test_released_numbers_lie_on_their_grid(case: str, tmp_path: Path) -> None:
     assert not off_the_grid(saved(tmp_path, **CASES[case]))
@@ -130,6 +131,7 @@ def test_the_check_sees_noise_that_is_not_whole(
         Release.load(folder / "m.fmwem")
 
 
+@pytest.mark.usefixtures("quiet")
 def test_the_check_sees_a_noisy_number_in_the_manifest_that_is_not_whole(tmp_path: Path) -> None:
     folder = saved(tmp_path, **CASES["learnt"])
     path = folder / "m.manifest.json"

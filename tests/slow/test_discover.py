@@ -54,17 +54,18 @@ def clear_csv(path: Path, rows: int = 20_000) -> Path:
 def test_kinds_and_values_are_found_right_on_a_clear_table(
     relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Real noise at epsilon 5: a wrong kind would make a column useless. Zip codes stay text with their zero;
-    only `gap` has nulls.
+    """Real noise at epsilon 10: a wrong kind would make a column useless. Zip codes stay text with their
+    zero; only `gap` has nulls.
 
-    Of eleven domains each column must be right in nine: noise alone makes a wrong one of a hundred.
+    Of nine domains each column must be right in seven. At epsilon 5 none of 120 had a wrong one; if here
+    one of ten thousand has, three of nine do with a probability below 1e-10.
     """
     table = open_source(clear_csv(tmp_path / "clear.csv"))
     counted = table.profile(list(CLEAR))  # once; each domain draws its own noise
     monkeypatch.setattr("factored_mwem.tables.codes.profile.profile", lambda *_: counted)
-    policy = Policy.of(epsilon=5.0, neighbours=relation)
+    policy = Policy.of(epsilon=10.0, neighbours=relation)
     right = dict.fromkeys(CLEAR, 0)
-    for _ in range(11):
+    for _ in range(9):
         ledger = Accountant(policy.budget(learn_domain=True))
         session = Session(ledger, policy.unit, OpenDPNoise(Composition.ZCDP))
         domain = learn(session, table, None, policy).domain
@@ -74,7 +75,7 @@ def test_kinds_and_values_are_found_right_on_a_clear_table(
         assert ledger.stage_cost("discover") / ledger.budget.amount <= policy.domain_budget
         assert ledger.spent <= ledger.budget.amount
         assert 0 < ledger.spent_delta <= Fraction(policy.delta) * DISCOVERY_DELTA
-    assert min(right.values()) >= 9, right
+    assert min(right.values()) >= 7, right
 
 
 def as_clear(column: Attribute) -> bool:

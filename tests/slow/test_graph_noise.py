@@ -26,7 +26,7 @@ B = 3.0
 
 @functools.cache
 def drawn(scale: float) -> np.ndarray:
-    return OpenDPNoise(Composition.PURE).add(np.zeros(240_000, dtype=np.int64), scale=scale)
+    return OpenDPNoise(Composition.PURE).add(np.zeros(480_000, dtype=np.int64), scale=scale)
 
 
 def exceeded(values: np.ndarray, alpha: float, claimed: float) -> bool:

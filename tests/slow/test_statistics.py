@@ -63,7 +63,7 @@ def shares(table: list[float], epsilon: float, runs: int) -> np.ndarray:
     return np.bincount(np.rint(found).astype(int), minlength=4) / runs
 
 
-def seen_loss(epsilon: float, runs: int = 1500) -> float:
+def seen_loss(epsilon: float, runs: int = 800) -> float:
     """A lower bound of the loss between two neighbours: Hoeffding, 1e-10 a share."""
     off = math.sqrt(math.log(16e10) / (2 * runs))
     one, other = shares([3, 3, 3], epsilon, runs), shares([0, 3, 3, 3], epsilon, runs)
@@ -91,7 +91,9 @@ def test_cauchy_tails_are_what_the_constants_say() -> None:
 
 @pytest.mark.parametrize("by", ["center", "average"])
 def test_a_function_of_blocks_comes_out_near(by: str) -> None:
-    """200 blocks: r is about 3 deviations of a block's mean, and the noise a few r."""
+    """200 blocks: r is about 3 deviations of a block's mean, and the noise a few r. The center's has heavy
+    tails: 56 of 400 were off by more than 5; were it one of five, half of 101 would be once in 1e11.
+    """
     rng = np.random.default_rng(11)
     table = pa.table({"x": rng.normal(50, 10, 40_000).clip(0, 100)})
     mean: Callable[[np.ndarray], float] = lambda rows: rows[:, 0].mean()  # noqa: E731
@@ -99,6 +101,6 @@ def test_a_function_of_blocks_comes_out_near(by: str) -> None:
         sample_and_aggregate(
             table, mean, {"x": (0, 100)}, lower=0, upper=100, blocks=200, by=by, epsilon=1.0
         ).value[0]
-        for _ in range(15)
+        for _ in range(101)
     ]
     assert abs(np.median(found) - 50) < 5

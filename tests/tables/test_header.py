@@ -275,7 +275,7 @@ BOOKS = ("--ledger", "books", "--dataset", "adult")
 def test_a_record_speaks_of_its_header(said: tuple[str, ...], command_books: Path, fmwem: Fmwem) -> None:
     """An auditor's check compares these sentences, and takes both."""
     first = "44,pilot" if said else "age,job"
-    path = written(command_books.parent, first, *["31,nurse", "44,pilot"] * 800, name="raw.csv")
+    path = written(command_books.parent, first, *["31,nurse", "44,pilot"] * 4000, name="raw.csv")
     assert fmwem("release", path.name, "--marginals", 1, *said, *BOOKS).code == 0
     assert open_table(path.with_name("raw.synthetic.parquet")).schema.names == ["age", "job"]
     manifest = path.with_name("raw.synthetic.manifest.json")

@@ -19,6 +19,7 @@ from pandas._libs.parsers import STR_NA_VALUES
 
 from factored_mwem import Workload, release
 
+pytestmark = pytest.mark.usefixtures("quiet")
 ROOT = Path(__file__).resolve().parents[2]
 PLENTY = 1000.0
 """An epsilon so large that no type is lost in noise: what is tested is how values are read."""

@@ -45,6 +45,7 @@ def written(path: Path, texts: list[str]) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("how", others_slow(WRITTEN, lambda how: how in [*WRITTEN][::3]))
 @pytest.mark.parametrize(
     ("name", "moments"),
