@@ -68,8 +68,7 @@ class Answering:
         """
         parsed = spelt(parse(query) if isinstance(query, str) else query, self.domain)
         unit: Counted | None = "rows" if self.people is not None else None
-        if isinstance(query, str) and query.split()[:1] and query.split()[0].lower() == "select":
-            parsed = of_rows(parsed, unit)
+        sql = isinstance(query, str) and query.lstrip()[:6].lower() == "select"
         if population and self.people is not None:
             raise InputError("--population: of a release of people the error of sampling is not known")
         if isinstance(parsed, Extreme):
@@ -85,16 +84,20 @@ class Answering:
         elif isinstance(parsed, Difference):
             answers = [self._whole(self._sides(parsed), population)]
         else:
-            answers = self._single(parsed, population)
+            answers = self._single(parsed, population, unit if sql else None)
         return joined(written(parsed), answers)
 
-    def _single(self, query: Single, population: bool) -> list[Answer]:
-        """The answers to its parts: by the first factor with which noisy answers fix it, if any."""
-        for factor in factors_of(query, self.domain, self.people):
+    def _single(self, query: Single, population: bool, unit: Counted | None = None) -> list[Answer]:
+        """The answers to its parts: by the first factor with which noisy answers fix it, if any. `unit`: what
+        is counted where the query does not say it.
+        """
+        factors = factors_of(query, self.domain, self.people, unit)
+        for factor in factors:
             parts = resolve(query, self.domain, factor, self.moved)
             if all(self._fixed(end) for part in parts for end in part.ends or (part,)):
                 return self._parts(parts, population)
-        return self._parts(self._resolved(query), population)
+        first = factors[0] if factors else None
+        return self._parts(resolve(query, self.domain, first, self.moved), population)
 
     def _fixed(self, part: Resolved) -> bool:
         """Whether noisy answers alone give it."""
@@ -267,11 +270,6 @@ class Answering:
 def positive(resolved: Resolved) -> bool:
     """Whether it is a count or a share, which cannot be below 0."""
     return resolved.proportion or (resolved.kind == "count" and not resolved.signed)
-
-
-def of_rows(query: Query, unit: Counted | None) -> Query:
-    """A query in SQL, which counts rows where others have to say what they count."""
-    return replace(query, unit=unit) if isinstance(query, Single) and query.unit is None else query
 
 
 def _bounded(answer: Answer) -> Answer:

@@ -89,8 +89,11 @@ class Factor:
         return {self.at: {"even": self.weights, "least": least, "most": most}[ends]}
 
 
-def factors_of(query: Single, domain: Domain, people: PeopleCounted | None) -> list[Factor]:
+def factors_of(
+    query: Single, domain: Domain, people: PeopleCounted | None, unit: Counted | None = None
+) -> list[Factor]:
     """What makes of grains what a query counts, the best first; none where rows are all that was counted.
+    `unit`: what is counted where the query does not say it.
 
     Raises InputError, in one line that says what to ask instead, where it is not clear what is counted, or
     where nothing tells.
@@ -101,17 +104,18 @@ def factors_of(query: Single, domain: Domain, people: PeopleCounted | None) -> l
                 f"`{query.unit}`: the release is of rows, of nobody who is known; see release --people"
             )
         return []
-    if query.unit is None:
+    unit = query.unit or unit
+    if unit is None:
         raise InputError(
             "the release is of people: say what is counted, `count people ...`, `count rows ...` or "
             "`share per person ...`; see `fmwem guide counted`"
         )
-    if query.unit == "per person" and isinstance(query, Count | Cube | Total):
+    if unit == "per person" and isinstance(query, Count | Cube | Total):
         raise InputError("`per person` goes with share, mean, median and quantile: count people, or rows")
-    if query.unit == "people":
+    if unit == "people":
         _check_columns(query, domain, people)
-    factors = _factors(query.unit, domain.modelled.index(ROWS_OF_PERSON), people)
-    if query.unit != "rows" and ROWS_OF_PERSON not in _columns(query):
+    factors = _factors(unit, domain.modelled.index(ROWS_OF_PERSON), people)
+    if unit != "rows" and ROWS_OF_PERSON not in _columns(query):
         return factors
     return [replace(each, notes=(MOST_OF_EACH.format(people.most), *each.notes)) for each in factors]
 
