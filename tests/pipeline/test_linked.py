@@ -122,6 +122,51 @@ def test_how_many_rows_hang_on_each_is_kept(exact: LinkedRelease) -> None:
     assert np.abs(numbers(made) - numbers(real)).sum() / 2 < 0.03
 
 
+def in_lines(order_by: str | None) -> Package:
+    """Homes of one to three persons: a head, of age 40, then a spouse, and then a child."""
+    homes, each = town().root, np.random.default_rng(3).integers(1, 4, HOMES)
+    home, line = np.repeat(np.arange(HOMES) + 10, each), np.concatenate([np.arange(n) + 1 for n in each])
+    who = pa.array(np.array(["head", "spouse", "child"])[line - 1])
+    persons = pa.table({"home": home, "line": line, "who": who})
+    return Package.of(
+        [homes, LinkedTable("persons", persons, None, Reference("home", "homes"), order_by=order_by)]
+    )
+
+
+LINES = {"homes": DOMAINS["homes"], "persons": {"fields": [
+    {"name": "line", "type": "integer", "constraints": {"minimum": 1, "maximum": 3, "required": True}},
+    {"name": "who", "categories": ["head", "spouse", "child"], "constraints": {"required": True}},
+]}}  # fmt: skip
+
+
+def of_one_head(made: LinkedRelease) -> float:
+    """The share of homes that have one head."""
+    persons = made.tables()["persons"].to_pandas()
+    return float(((persons.who == "head").groupby(persons.home).sum() == 1).mean())
+
+
+def test_rows_of_a_root_come_in_order(tmp_path: Path) -> None:
+    policy = Policy.of(epsilon=1000.0)
+    made = release_tables(in_lines("line"), 2, policy, domains=LINES, sample_seed=1)
+    assert of_one_head(made) > 0.99
+    persons = made.tables()["persons"].to_pandas()
+    assert (persons.who == persons.line.map({1: "head", 2: "spouse", 3: "child"})).mean() > 0.99
+    assert persons.groupby("home", sort=False).line.is_monotonic_increasing.all()
+    save_package(made, target_of(tmp_path / "model.fmwem"), IfExists.REFUSE)
+    loaded = load_package(tmp_path / "model.fmwem")
+    assert loaded.tables() == made.tables() and loaded.package.private == made.package.private
+    assert of_one_head(release_tables(in_lines(None), 2, policy, domains=LINES, sample_seed=1)) < 0.8
+
+
+def test_what_puts_rows_in_order_is_a_column_of_theirs() -> None:
+    for name, line in (
+        ("lin", "no column 'lin' of its own to order it by .did you mean 'line'"),
+        ("who", "'who' is a column of type"),
+    ):
+        with pytest.raises(InputError, match=line):
+            release_tables(in_lines(name), 2, domains=LINES)
+
+
 def test_what_rows_hang_on_is_told_by_the_tables_before(exact: LinkedRelease) -> None:
     """How persons, and homes, are distributed over visits, each home weighing one."""
     package = town()
