@@ -182,9 +182,9 @@ def _seen(
     measured = [m for m in release.measurements if m.positions == (at,)]
     if not measured:
         return codes
-    precision = sum(m.stddev**-2 for m in measured)
-    noisy = sum(m.noisy / m.stddev**2 for m in measured) / precision
-    last = last_seen(noisy, precision**-0.5)
+    precisions = np.array([m.stddev**-2 for m in measured])
+    noisy = np.average([m.noisy for m in measured], axis=0, weights=precisions)
+    last = last_seen(noisy, float(precisions.sum()) ** -0.5)
     there = float(noisy[last + 1 :].sum() / noisy.sum()) * len(codes)
     share[last + 1 :] = 0.0
     beyond = np.flatnonzero(codes > last)
