@@ -184,7 +184,7 @@ def _seen(
         return codes
     precisions = np.array([m.stddev**-2 for m in measured])
     noisy = np.average([m.noisy for m in measured], axis=0, weights=precisions)
-    last = last_seen(noisy, float(precisions.sum()) ** -0.5)
+    last = 1 + last_seen(noisy[1:], float(precisions.sum()) ** -0.5)  # of those with any rows
     there = float(noisy[last + 1 :].sum() / noisy.sum()) * len(codes)
     share[last + 1 :] = 0.0
     beyond = np.flatnonzero(codes > last)

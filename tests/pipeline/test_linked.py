@@ -240,7 +240,9 @@ def test_numbers_slope_within_their_classes() -> None:
 def test_numbers_that_noise_alone_put_into_far_classes_are_drawn_anew() -> None:
     """Of 1,000 homes 300 are drawn in classes of which noisy counts say that 0, or 35, have so many."""
     own = count_attribute("rows of persons", (1, 2, 4, 8, 16))
-    for noisy, last, kept in (([500, 400, 100, 0, 5, -5], 2, 0), ([500, 400, 65, 0, 5, 30], 2, 35)):
+    few = [1000, 9, 0, 0, 5, -5]  # noise hides whether any home has rows: not said that none has
+    cases = (([500, 400, 100, 0, 5, -5], 2, 0), ([500, 400, 65, 0, 5, 30], 2, 35), (few, 1, 0))
+    for noisy, last, kept in cases:
         scale = NoiseScale(30.0, Composition.ZCDP)
         measured = [Measurement((0,), np.array(noisy), scale)] * 2
         release = SimpleNamespace(domain=Domain([own]), measurements=measured)
@@ -249,8 +251,10 @@ def test_numbers_that_noise_alone_put_into_far_classes_are_drawn_anew() -> None:
         made = _seen(release, own.name, codes, share, np.random.default_rng(1))
         counts = np.bincount(made, minlength=6)
         assert counts[last + 1 :].sum() == share[last + 1 :].sum() == 0 and counts.sum() == 1000
-        again = (300 - kept) * np.array([3, 3, 1]) / 7
-        assert np.abs(counts[:3] - [300, 300, 100 + kept] - again).max() < 40
+        had = np.array([300, 300, 100, 100, 100, 100])[: last + 1]
+        again = (1000 - had.sum() - kept) * had / had.sum()
+        again[last] += kept
+        assert np.abs(counts[: last + 1] - had - again).max() < 40
         assert (made[codes <= last] == codes[codes <= last]).all()
     release.measurements = []
     assert (_seen(release, own.name, codes, share, np.random.default_rng(1)) == codes).all()
