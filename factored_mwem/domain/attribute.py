@@ -61,6 +61,8 @@ OTHER = "other"
 """What a value of a column of text becomes that is not listed, where many are."""
 ROWS_OF_PERSON = "rows_of_person"
 """The attribute that says how many rows a row's person has, where each person weighs one."""
+ROWS_OF = "rows of "
+"""What begins the name of an attribute that says how many rows of another table hang on a row."""
 
 
 class Attribute(BaseModel):

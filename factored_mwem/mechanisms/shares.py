@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from factored_mwem.accounting.accountant import Budget
-from factored_mwem.domain.attribute import ROWS_OF_PERSON
+from factored_mwem.domain.attribute import ROWS_OF, ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.hierarchy import Hierarchy
 from factored_mwem.request.policy import TUNED, Policy
@@ -25,8 +25,8 @@ TOLD_TIMES = 1.4
 single columns were 10 % less with it on payslips (12 runs, 2 without), 5 % on web sessions (6, 4 without).
 """
 NUMBERS_TIMES = 4
-"""How much more of what single attributes get is for how many rows a person has: every count of rows follows
-from that.
+"""How much more of what single attributes get is for how many rows a person has, or hang on a row: every
+count of rows follows from that.
 """
 
 
@@ -79,11 +79,11 @@ def signal(budget: Budget, rows: float) -> float:
 
 def initial_shares(shape: Sequence[int], names: Sequence[str] = ()) -> list[Fraction]:
     """How one-way marginals share their budget: by size^(2/3), which evens out their relative errors, and
-    ROWS_OF_PERSON NUMBERS_TIMES as much.
+    numbers of rows NUMBERS_TIMES as much.
     """
     weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in shape]
     for at, name in enumerate(names):
-        weights[at] *= NUMBERS_TIMES if name == ROWS_OF_PERSON else 1
+        weights[at] *= NUMBERS_TIMES if name == ROWS_OF_PERSON or name.startswith(ROWS_OF) else 1
     total = sum(weights)
     return [weight / total for weight in weights]
 

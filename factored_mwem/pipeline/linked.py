@@ -282,7 +282,9 @@ def _noise_of(release: Release) -> dict[str, float]:
 
 
 def _names(release: Release) -> Sequence[str]:
-    return [name for name in release.domain.modelled.names if name != ROWS_OF_PERSON]
+    """The columns that are modelled, but for what says of a row which came before it."""
+    rows = {*release.schema.names} - {ROWS_OF_PERSON}
+    return [name for name in release.domain.modelled.names if name in rows]
 
 
 def _statement(

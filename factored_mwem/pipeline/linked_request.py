@@ -17,7 +17,7 @@ import pyarrow as pa
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Clique, Domain
-from factored_mwem.errors import InputError, shown
+from factored_mwem.errors import InputError, did_you_mean, shown
 from factored_mwem.pipeline.linked_views import (
     ROOT,
     beside,
@@ -112,6 +112,11 @@ class LinkedRequest:
         for each in self.package.private:
             if not self.own[each.name] and each.parent is None:
                 raise InputError(f"table {each.name!r} has no columns but keys; there is nothing to release")
+            if each.order_by is not None and each.order_by not in self.own[each.name]:
+                near = did_you_mean(each.order_by, self.own[each.name])
+                raise InputError(
+                    f"table {each.name!r}: no column {shown(each.order_by)} of its own to order it by{near}"
+                )
             names = [ROOT, ROWS_OF_PERSON, *self.modelled(each)]
             for above in self.package.ancestors(each):
                 names += [beside(above.name, name) for name in self.modelled(above)]
@@ -154,7 +159,8 @@ class LinkedRequest:
         )  # as read
         if table.parent is None:
             return Policy.made({**chosen, "contributions": 1})
-        return Policy.made({**chosen, "people": True, "person_columns": tuple(constant)})
+        facts = {"people": True, "person_columns": tuple(constant), "order_by": table.order_by}
+        return Policy.made({**chosen, **facts})
 
     def domain_of(self, table: LinkedTable, known: Sequence[Attribute] = ()) -> Domain | None:
         """The domain that is declared for the columns of a table which are not `known`."""
@@ -206,6 +212,7 @@ class LinkedRequest:
         tables = {
             each.name: {
                 "key": each.key,
+                "order_by": each.order_by,
                 "parent": None if each.parent is None else [each.parent.column, each.parent.of],
                 "public": [[other.column, other.of] for other in each.others],
                 "schema": [[f.name, str(f.type)] for f in self.sources[each.name].schema],

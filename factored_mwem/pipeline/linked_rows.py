@@ -17,6 +17,7 @@ from factored_mwem.pipeline.linked_views import beside, count_of
 from factored_mwem.pipeline.people import MadeUpIds, PeopleBatches, RowCounts, sloping
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.result import Release
+from factored_mwem.privacy.people import last_seen
 from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.tables.codes.codec import encode
 
@@ -62,19 +63,18 @@ class LinkedModels:
         return drawn
 
     def _with_numbers(self, table: LinkedTable, cells: pa.Table, rng: np.random.Generator) -> pa.Table:
-        """The rows with numbers of what hangs on them that slope within their classes: see `sloping`."""
+        """The rows with numbers of what hangs on them: of a class those that slope (`sloping`)."""
         release = self.releases[table.name]
         for name in (count_of(child.name) for child in self.package.children(table.name)):
             attribute, at = release.domain[name], cells.schema.get_field_index(name)
-            if attribute.edges is not None:
-                codes = encode(attribute, pa.array(range(int(attribute.edges[-1])))).astype(np.int64)
-                share = release.drawable.of_rows.marginal((release.domain.modelled.index(name),))
-                counts = RowCounts(release.unit, codes, attribute.size, sloping(codes, share))
-                own = encode(attribute, cells.column(at).combine_chunks()).astype(np.int64)
-                numbers = counts.drawn(own, rng) - 1  # the first is of none
-                cells = cells.set_column(
-                    at, cells.schema.field(at), pa.array(numbers, cells.schema.types[at])
-                )
+            own = encode(attribute, cells.column(at).combine_chunks()).astype(np.int64)
+            share = release.drawable.of_rows.marginal((release.domain.modelled.index(name),))
+            own = _seen(release, name, own, share, rng)
+            top = int(attribute.edges[-1]) if attribute.edges is not None else attribute.size
+            codes = encode(attribute, pa.array(range(top))).astype(np.int64)
+            counts = RowCounts(release.unit, codes, attribute.size, sloping(codes, share))
+            numbers = counts.drawn(own, rng) - 1  # the first is of none
+            cells = cells.set_column(at, cells.schema.field(at), pa.array(numbers, cells.schema.types[at]))
         return cells
 
     def parents(
@@ -168,6 +168,30 @@ class LinkedRelease:
         key = next(each.key for each in self.package.private if each.name == name)
         assert key is not None, "what others hang on has a key"
         return key
+
+
+def _seen(
+    release: Release, name: str, codes: np.ndarray, share: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """int64[row]: how many rows hang on each, as codes of which `share: float64[code]` have each, without
+    what noise alone put into classes beyond the last that is seen: of those as many as the noisy counts say
+    have as many rows as that one, and the others are drawn anew. Else a few too many in wide classes would
+    be many rows too many that hang on them. `share` loses these, too.
+    """
+    at = release.domain.modelled.index(name)
+    measured = [m for m in release.measurements if m.positions == (at,)]
+    if not measured:
+        return codes
+    precisions = np.array([m.stddev**-2 for m in measured])
+    noisy = np.average([m.noisy for m in measured], axis=0, weights=precisions)
+    last = 1 + last_seen(noisy[1:], float(precisions.sum()) ** -0.5)  # of those with any rows
+    there = float(noisy[last + 1 :].sum() / noisy.sum()) * len(codes)
+    share[last + 1 :] = 0.0
+    beyond = np.flatnonzero(codes > last)
+    codes, again = codes.copy(), beyond[rng.random(len(beyond)) * len(beyond) >= there]
+    codes[beyond] = last
+    codes[again] = rng.choice(len(share), len(again), p=share / share.sum())
+    return codes
 
 
 def _known(release: Release, parents: pa.Table, of_root: np.ndarray) -> dict[int, np.ndarray]:

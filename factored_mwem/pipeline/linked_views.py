@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import ROWS_OF, Attribute
 from factored_mwem.errors import InputError
 from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.tables.backends.local import Local
@@ -42,7 +42,7 @@ def beside(table: str, column: str) -> str:
 
 def count_of(child: str) -> str:
     """The name of the column that says how many rows of another table hang on a row."""
-    return f"rows of {child}"
+    return f"{ROWS_OF}{child}"
 
 
 def count_attribute(name: str, ends: Sequence[int]) -> Attribute:

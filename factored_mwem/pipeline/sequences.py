@@ -145,8 +145,13 @@ class SequenceBatches(PeopleBatches):
 
     def _people(self, many: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
         codes = self._whole.codes(many, rng)
+        return {a: codes[a] for a in self._of_people}
+
+    @property
+    def _of_people(self) -> list[int]:
+        """What a person has before any row is drawn."""
         ends = [at for at, (each, _) in self.companions.items() if each.kind in ("start", "end")]
-        return {a: codes[a] for a in (*self.of_a_person, *ends)}
+        return [*self.of_a_person, *ends]
 
     @cached_property
     def own(self) -> Domain:
@@ -195,6 +200,14 @@ class SequenceBatches(PeopleBatches):
         """The position of the companion of this kind of the column that orders rows."""
         return next(at for at, (each, _) in self.companions.items() if each.kind == kind)
 
+    def given(
+        self, number: int, each: np.ndarray, known: Mapping[int, np.ndarray], rng: np.random.Generator
+    ) -> pa.RecordBatch:
+        """Where the column that orders rows begins and ends is drawn first, given what is known."""
+        held = np.flatnonzero(each)
+        codes = self._rows.codes_given(len(held), {a: own[held] for a, own in known.items()}, rng)
+        return self._rows_of(number, each[held], {a: codes[a] for a in self._of_people}, rng)
+
     def _rows_of(
         self, number: int, each: np.ndarray, people: Mapping[int, np.ndarray], rng: np.random.Generator
     ) -> pa.RecordBatch:
@@ -215,7 +228,7 @@ class SequenceBatches(PeopleBatches):
         begin, every = np.cumsum(each) - each, int(each.sum())
         codes = np.zeros((len(self.domain.modelled), every), dtype=np.int64)
         values = {s.position: np.ma.zeros(every, dtype=s.low.dtype) for s in self.scales}
-        for t in range(int(each.max())):
+        for t in range(int(each.max(initial=0))):
             still = np.flatnonzero(each > t)
             given = {a: own[still] for a, own in people.items()}
             at, now, tied = begin[still] + t, dict[int, np.ma.MaskedArray](), dict[int, Tie]()

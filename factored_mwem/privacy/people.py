@@ -21,14 +21,18 @@ from factored_mwem.privacy.session import Session, noise_for
 from factored_mwem.tables.backends.source import PeopleSource
 
 SIZES_SHARE, CONSTANCY_SHARE, AGREEMENT_SHARE = Fraction(1, 100), Fraction(1, 50), Fraction(1, 100)
-"""Of what is left to spend; of the last two up to so many times as much, where people are few."""
+"""Of what is left to spend; where people are few up to so many times as much, of sizes so much more."""
 MOST_TIMES = 4
-CLOSE = {"constant": 0.04, "agreement": 0.02}
+CLOSE = {"sizes": 0.01, "constant": 0.04, "agreement": 0.02}
 """Of the number of people: noise that is worth no more than the least share."""
 CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, *CLASSES)
 """Rows of a person that are used, at most: one of these."""
 FEW = Fraction(1, 200)
 """Of all people: that so few have more rows than are used is borne."""
+BY_NOISE = 1.75
+"""Standard deviations that noise on nobody is taken to come to: beyond one some of many sums lie every other
+time, and the cap far too high now and then; with two long tails are cut where people are few.
+"""
 CLEAR = 20.0
 """Standard deviations of its noise that a number of people needs for a share of it to be told."""
 CLEAR_ENOUGH = 10.0
@@ -114,25 +118,47 @@ class RowsUsed(NamedTuple):
 
 
 def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
-    """How many rows of a person are used at most: of CAPS the least that no more than FEW of all people, or
-    than noise can tell, exceed, up to any greater one: where there are many, those just beyond are not lost
-    in the noise of all. Where it is all that may be, nobody was counted beyond. Cost: SIZES_SHARE of what is
-    left.
+    """How many rows of a person are used at most: of CAPS the `last_seen`. Where it is all that may be,
+    nobody was counted beyond. Cost: SIZES_SHARE of what is left, and where people are few for a second look
+    up to MOST_TIMES as much.
     """
     most = session.unit.contributions
     caps = [cap for cap in CAPS if cap < most]
     if not caps:
         return RowsUsed(most)
-    sealed = PrivateSizes.of(table, most, caps)
-    taken = session.measure(sealed, None, cost=session.left * SIZES_SHARE, stage="discover")
-    people = float(taken.noisy.sum())
-    for number, cap in enumerate(caps, start=1):
-        beyond = taken.noisy[number:]
-        noise = taken.stddev * np.sqrt(np.arange(1, len(beyond) + 1))
-        if (np.cumsum(beyond) <= np.maximum(float(FEW) * people, noise)).all():
-            share = min(max(float(beyond.sum()) / max(people, 1.0), 0.0), 1.0)
-            return RowsUsed(cap, share, people)
-    return RowsUsed(most, people=people)
+    noisy, stddev = _sizes(session, PrivateSizes.of(table, most, caps))
+    people, last = float(noisy.sum()), last_seen(noisy, stddev)
+    if last == len(caps):
+        return RowsUsed(most, people=people)
+    share = float(noisy[last + 1 :].sum()) / max(people, 1.0)
+    return RowsUsed(caps[last], min(max(share, 0.0), 1.0), people)
+
+
+def last_seen(noisy: np.ndarray, stddev: float) -> int:
+    """The first class of numbers of rows, rising, beyond which there are no more than FEW of all `noisy:
+    [class]` people, or than noise comes to, up to any one further on; else the last.
+    """
+    few = float(FEW) * float(noisy.sum())
+    for last in range(len(noisy)):
+        beyond = np.cumsum(noisy[last + 1 :])
+        if (beyond <= np.maximum(few, BY_NOISE * stddev * np.sqrt(np.arange(1, len(beyond) + 1)))).all():
+            break
+    return last
+
+
+def _sizes(session: Session, sealed: PrivateSizes) -> tuple[np.ndarray, float]:
+    """(float64[class]: the noisy numbers of people, the standard deviation of each one's noise): of one look,
+    or of two that are averaged by precision.
+    """
+    first = session.measure(sealed, None, cost=session.left * SIZES_SHARE, stage="discover")
+    close = CLOSE["sizes"] * float(first.noisy.sum())
+    if first.stddev <= close:
+        return first.noisy.astype(np.float64), first.stddev
+    cost = _cost(session, sealed.query(None, session.unit), SIZES_SHARE, close)
+    second = session.measure(sealed, None, cost=cost, stage="discover")
+    weight = second.stddev**2 / (first.stddev**2 + second.stddev**2)
+    both = weight * first.noisy + (1 - weight) * second.noisy
+    return both, first.stddev * weight**0.5
 
 
 def number_of_people(session: Session, table: PeopleSource, most: int) -> float:

@@ -1,7 +1,8 @@
 """Data package: tables as `datapackage.json` describes them, by version 1 or 2 of Frictionless' standard.
 
-One is read, or made for tables that were written. Of a resource are read where it is, its keys, and whether
-it is declared `"public": true`. What its fields may hold is said by a domain file, or learnt.
+One is read, or made for tables that were written. Of a resource are read where it is, its keys, whether it
+is declared `"public": true`, and which column puts its rows in order: `"orderBy"`. What its fields may hold
+is said by a domain file, or learnt.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class _Resource(_Part):
     data: Any = None
     table_schema: _TableSchema | str = Field(_TableSchema(), alias="schema")
     public: bool = False
+    order_by: str | None = Field(None, alias="orderBy")
     format: str | None = None
     encoding: str = "utf-8"
     dialect: dict[str, Any] | str = {}
@@ -95,7 +97,9 @@ class _Resource(_Part):
         self._check_dialect()
         others = tuple(reference for reference, _ in self.references())
         source = files[0] if len(files) == 1 else files
-        return LinkedTable(self.name, source, self._schema.key, others=others, public=self.public)
+        return LinkedTable(
+            self.name, source, self._schema.key, None, others, self.public, order_by=self.order_by
+        )
 
     @property
     def _schema(self) -> _TableSchema:
@@ -249,5 +253,6 @@ def descriptor_of(
         links = [(each.column, each.of, keys[each.of]) for each in table.references]
         schema = descriptors.table_schema(fields) | descriptors.keys(table.key, links)
         resource = descriptors.resource(table.name, files[table.name], suffix)
-        resources.append(resource | {"public": table.public, "schema": schema})
+        order = {} if table.order_by is None else {"orderBy": table.order_by}
+        resources.append(resource | {"public": table.public, **order, "schema": schema})
     return descriptors.package(tables[0].name, resources)

@@ -38,7 +38,7 @@ class Reference:
 class LinkedTable:
     """A table of a package. `source`: a path, pyarrow or any data frame; `key`: its primary key; `parent`:
     the private table it hangs on; `others`: public tables that it refers to. A `public` table is nobody's
-    secret and is published as it is.
+    secret and is published as it is. `order_by`: the column whose values put the rows of each root in order.
 
     >>> from factored_mwem import LinkedTable, Reference
     >>> LinkedTable("visits", "visits.csv", parent=Reference("user_id", "users")).references
@@ -51,6 +51,7 @@ class LinkedTable:
     parent: Reference | None = None
     others: tuple[Reference, ...] = ()
     public: bool = False
+    order_by: str | None = None
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -95,6 +96,11 @@ class Package:
         if len(ordered) < len(private):
             placed = {each.name for each in ordered}
             raise InputError(_circle([each for name, each in private.items() if name not in placed]))
+        for table in (each for each in tables if each.order_by is not None):
+            parent = None if table.public else private[table.name].parent
+            if parent is None or parent.of != ordered[0].name:
+                of = f"only rows that hang on {shortened(ordered[0].name)!r}, the root, come in order"
+                raise InputError(f"table {shortened(table.name)!r}: {of}; leave out its orderBy")
         return cls(tuple(ordered), tuple(each for each in tables if each.public))
 
     @property

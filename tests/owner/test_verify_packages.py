@@ -15,6 +15,7 @@ from factored_mwem.pipeline import linked, linked_views
 from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.linked_views import LinkedViews, whole
 from factored_mwem.request.request import ToldColumn
+from factored_mwem.tables.inputs import people
 
 pytestmark = pytest.mark.slow
 DOMAINS = {
@@ -24,32 +25,53 @@ DOMAINS = {
 }
 
 
-def town() -> Package:
+def town(order_by: str | None = None) -> Package:
     rng = np.random.default_rng(2)
     homes = pa.table({"home": np.arange(50), "region": rng.choice(["n", "s"], 50)})
     home = np.repeat(np.arange(50), rng.integers(0, 4, 50))
     persons = pa.table({"id": np.arange(len(home)), "home": home, "sex": rng.choice(["F", "M"], len(home))})
+    if order_by is not None:
+        persons = persons.append_column(order_by, pa.array(rng.integers(0, 5, len(home))))
     person = rng.integers(0, len(home), 160)
     visits = pa.table({"person": person, "ward": rng.choice(["a", "b", "c"], 160)})
     return Package.of(
         [
             LinkedTable("homes", homes, "home"),
-            LinkedTable("persons", persons, "id", Reference("home", "homes")),
+            LinkedTable("persons", persons, "id", Reference("home", "homes"), order_by=order_by),
             LinkedTable("visits", visits, None, Reference("person", "persons")),
         ]
     )
 
 
-def verified(pairs: int = 20, **more: Any) -> Verified:
+AGE = {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 4}}
+
+
+def verified(pairs: int = 20, order_by: str | None = None, **more: Any) -> Verified:
     """Few rows of a root are used, so that it shows which."""
+    domains = DOMAINS
+    if order_by is not None:
+        domains = DOMAINS | {"persons": {"fields": [*DOMAINS["persons"]["fields"], AGE]}}
     return verify_tables(
-        town(), 2, domains=DOMAINS, epsilon=3.0, contributions=2, pairs=pairs, seed=1, **more
+        town(order_by), 2, domains=domains, epsilon=3.0, contributions=2, pairs=pairs, seed=1, **more
     )
 
 
 def test_a_package_keeps_its_promise() -> None:
     done = verified()
     assert done.holds and done.draws > 100 and done.worst > 0.9, done
+
+
+def test_a_package_whose_rows_come_in_order_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what was before a row is taken from whoever's row is before it in the table."""
+    assert verified(order_by="age").holds
+    honest = people._window
+
+    def of_anybody(*facts: Any) -> tuple[np.ndarray, ...]:
+        person, used, number, previous = honest(*facts)
+        return person, used, number, np.arange(len(previous)) - 1
+
+    monkeypatch.setattr(people, "_window", of_anybody)
+    assert verified(order_by="age").failed
 
 
 def test_rows_that_are_chosen_by_the_number_of_a_root_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,11 +100,11 @@ def people_table(sizes: dict[str, int], people: int) -> pa.Table:
 def test_of_people_noise_is_that_of_one_person_and_finding_out_about_them_is_paid_for() -> None:
     """What a release draws, in people: its scales over the grains of one; and its shares."""
     choices: dict[str, Any] = {"epsilon": 1.0, "privacy_id": "who", "people": True, "contributions": 3}
-    table = people_table(WIDE, 3000)
-    planned = plan(table, 2, domain=WIDE, assume_people=3000, **choices)
+    table = people_table(WIDE, 12_000)
+    planned = plan(table, 2, domain=WIDE, assume_people=12_000, **choices)
     made = release(table, 2, domain=WIDE, **choices)
     facts, ledger = planned.people, made.manifest.ledger
-    assert facts is not None and planned.assume_rows is None and planned.assume_people == 3000
+    assert facts is not None and planned.assume_rows is None and planned.assume_people == 12_000
     budget = Policy.of(**choices).budget(learn_domain=False)
     shares = [float(price(c) / budget.amount) for c in ledger[:2]]
     assert shares == pytest.approx([facts.sizes_share, facts.constancy_share], rel=1e-3)

@@ -41,7 +41,15 @@ from factored_mwem.privacy.distances import (
     PrivateErrors,
     Reference,
 )
-from factored_mwem.privacy.people import CAPS, PrivateConstancy, PrivateSizes, constant_columns, most_rows
+from factored_mwem.privacy.people import (
+    CAPS,
+    PrivateConstancy,
+    PrivateSizes,
+    _sizes,
+    constant_columns,
+    last_seen,
+    most_rows,
+)
 from factored_mwem.privacy.rows import SCORE_GRID, Rows
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
@@ -711,7 +719,8 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     table = pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
     policy = Policy.of(privacy_id="who", people=True)
     source = open_source(table).people("who", policy.contributions, policy.unit.row_weight)
-    for offset, most, constant in ((0, 12, ["a"]), (1_000_000, 64, ["a", "b"]), (-1_000_000, 2, [])):
+    chosen = ((0, 12, ["a"], 2), (1_000_000, 64, ["a", "b"], 1), (-1_000_000, 2, [], 2))
+    for offset, most, constant, looks in chosen:
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
         rows, beyond, people = most_rows(session, source)
@@ -721,8 +730,47 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
         assert offset or beyond == pytest.approx((np.minimum(rows_of_each, 64) > 12).mean())
         assert constant_columns(session, source, ["a", "b"]) == constant
         charges = [(c.stage, c.target) for c in session.accountant.entries]
-        assert charges == [("discover", ("people", "rows")), ("discover", ("a", "b", "constant"))]
+        sizes = [("discover", ("people", "rows"))] * looks  # two where people are few for the noise
+        assert charges == [*sizes, ("discover", ("a", "b", "constant"))]
         assert [call.scale for call in noise.calls] == [c.scale for c in session.accountant.entries]
+
+
+def test_two_looks_at_how_many_rows_people_have_are_averaged_by_precision() -> None:
+    """One of 1 % of what is left, and where people are few another of up to 4 %; each is charged."""
+    policy, many = Policy.of(privacy_id="who", people=True), 10**6
+    source = open_source(pa.table({"who": ["x"], "a": [1]})).people("who", 64, policy.unit.row_weight)
+    for first, second in (([100, 200], [300, 0]), ([100 * many, 200 * many], None)):
+        answers = [np.array([*look, *[0] * 13]) for look in (first, second) if look]
+        session = Session(Accountant(policy.budget()), policy.unit, FakeNoise(answers=answers))
+        noisy, stddev = _sizes(session, PrivateSizes.of(source, 64, CAPS[:14]))
+        scales = [charge.scale for charge in session.accountant.entries]
+        assert len(scales) == len(answers)
+        precision = [scale**-2 for scale in scales]
+        assert noisy == pytest.approx(np.average(answers, axis=0, weights=precision))
+        assert stddev == pytest.approx(sum(precision) ** -0.5)
+
+
+def test_the_last_class_of_rows_that_is_seen() -> None:
+    assert last_seen(np.array([900, 80, 20, 4, 1, 0]), 0.0) == 2  # five of a thousand are borne
+    assert last_seen(np.array([900, 80, 20, 4, 2, 0]), 0.0) == 3
+    assert last_seen(np.array([900, 50, -40, 30, 35, -60, 55, -70]), 50.0) == 0
+    assert last_seen(np.array([900, 50, -40, 300, 35, -60, 55, -70]), 50.0) == 3
+    assert last_seen(np.array([900, 0, 0, 0, 500]), 50.0) == 4
+
+
+def too_many(shape: Sequence[int], runs: int = 2000) -> float:
+    """How often a class is seen beyond the next to the last in which people are, in noise of 33."""
+    rng = np.random.default_rng(6)
+    people = np.array([*shape, *[0] * (16 - len(shape))])
+    return np.mean([last_seen(people + rng.normal(0, 33, 16), 33.0) > len(shape) for _ in range(runs)])
+
+
+def test_noise_alone_is_hardly_ever_seen_as_rows_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was where one standard deviation was believed."""
+    homes = [280, 340, 150, 130, 60, 30, 10]
+    assert too_many(homes) < 0.12
+    monkeypatch.setattr("factored_mwem.privacy.people.BY_NOISE", 1.0)
+    assert too_many(homes) > 0.2
 
 
 def test_how_many_rows_people_have_slopes_within_a_class_and_adds_up() -> None:

@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from factored_mwem.errors import InputError
-from factored_mwem.request.data_package import is_descriptor, read_package
+from factored_mwem.request.data_package import described, is_descriptor, read_package
 from factored_mwem.request.package import LinkedTable, Reference
 
 USERS = {"name": "users", "path": "users.csv", "schema": {"primaryKey": "id"}}
@@ -43,6 +44,15 @@ def written(folder: Path, *resources: Any) -> Path:
     path = folder / "datapackage.json"
     path.write_text(json.dumps({"name": "shop", "profile": "data-package", "resources": resources}))
     return path
+
+
+def test_the_column_that_orders_rows_is_read_and_written(folder: Path) -> None:
+    package = read_package(written(folder, USERS, sessions(orderBy="id")))
+    assert [each.order_by for each in package.private] == [None, "id"]
+    schemas = {each.name: pa.schema({"id": pa.int64(), "user": pa.int64()}) for each in package.private}
+    whole = described(package, schemas, {each.name: f"{each.name}.csv" for each in package.private})
+    (folder / "datapackage.json").write_text(json.dumps(whole))
+    assert read_package(folder / "datapackage.json") == package
 
 
 def test_both_versions_of_the_standard_say_the_same(folder: Path) -> None:
@@ -100,6 +110,9 @@ REFUSED: list[tuple[list[Any], str]] = [
     ([USERS | {"dialect": "dialect.json"}], "its dialect is in a file of its own"),
     ([USERS | {"schema": "schema.json"}], "its schema is in a file of its own"),
     ([USERS | {"public": "yes"}], "resources.0.public: must be a valid boolean"),
+    ([USERS, sessions(orderBy=["id"])], "resources.1.orderBy: must be a valid string"),
+    ([USERS | {"orderBy": "id"}], "table 'users': only rows that hang on 'users', the root, come in order"),
+    ([USERS, {"name": "a", "path": "a.csv", "public": True, "orderBy": "id"}], "table 'a': only rows that"),
     ([keyed("users", ["id", "user"])], "primaryKey: a key is a single column here"),
     ([keyed("users", [])], "primaryKey: a key is a single column here"),
     ([keyed("users", [7])], "primaryKey: must be a valid string"),

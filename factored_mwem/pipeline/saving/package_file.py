@@ -34,7 +34,10 @@ def save_package(
         schema = np.frombuffer(release.schemas[table.name].serialize(), dtype=np.uint8)
         arrays |= {f"{number}/{name}": array for name, array in (own | {"columns": schema}).items()}
         parent = None if table.parent is None else [table.parent.column, table.parent.of]
-        tables.append({"name": table.name, "key": table.key, "parent": parent, "model": header})
+        tables.append(
+            {"name": table.name, "key": table.key, "parent": parent, "model": header}
+            | ({} if table.order_by is None else {"order_by": table.order_by})
+        )
     whole = {"fmwem_package": VERSION, "seed": release.seed, "tables": tables}
     content = packed(whole | {"statement": release.statement.model_dump(mode="json")}, arrays)
     with target.replacing(exists, before) as temporary:
@@ -51,7 +54,8 @@ def load_package(path: Path) -> LinkedRelease:
         for number, each in enumerate(header["tables"]):
             own = partial(_of_table, read, number)
             parent = None if each["parent"] is None else Reference(*each["parent"])
-            tables.append(LinkedTable(each["name"], None, each["key"], parent))
+            order = each.get("order_by")
+            tables.append(LinkedTable(each["name"], None, each["key"], parent, order_by=order))
             releases[each["name"]] = put_together(Release, each["model"], own)
             schemas[each["name"]] = pa.ipc.read_schema(pa.py_buffer(own("columns", np.uint8)))
         statement, seed = Statement.model_validate(header["statement"]), int(header["seed"])
