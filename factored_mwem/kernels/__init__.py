@@ -1,5 +1,9 @@
 """Every compiled kernel: arrays and named tuples of arrays in, arrays out; no randomness, no I/O, no Python
 objects.
+
+A first run waits for them to compile. So loops copy and subtract arrays, because for `a - b` and `a[:] = b`
+numba compiles two seconds of text for its message on shapes; `np.empty` and a loop compile faster than
+`np.zeros`; and a large part is called in one place of a kernel, as each call may compile it in once more.
 """
 
 from __future__ import annotations

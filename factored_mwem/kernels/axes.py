@@ -42,7 +42,8 @@ def cells_over(axes, kept):
 @part
 def steps_onto(axes, kept):
     """The steps of the map onto the kept axes, row-major: an entry for each code of each axis."""
-    steps = np.zeros(codes_of(axes), dtype=np.int64)
+    steps = np.empty(codes_of(axes), dtype=np.int64)
+    steps[:] = 0
     stride, at = 1, len(steps)
     for a in range(len(axes) - 1, -1, -1):
         at -= axes[a]
@@ -56,7 +57,8 @@ def steps_onto(axes, kept):
 @part
 def add_steps(axes, kept, steps):
     """int64[cells over the kept axes]: the sum of the steps of each cell's codes."""
-    cells = np.zeros(cells_over(axes, kept), dtype=np.int64)
+    cells = np.empty(cells_over(axes, kept), dtype=np.int64)
+    cells[:] = 0
     filled, at = 1, 0
     for a in range(len(axes)):
         if kept[a]:

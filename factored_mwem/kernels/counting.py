@@ -45,9 +45,12 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
     """
     members, offsets = tally.members, tally.offsets
     # 32 bits: no candidate has more than 2^32 cells (backends/counting.py), and 64 would double the memory
-    prefix = np.zeros(columns.shape[1], dtype=np.uint32)
-    even, odd = np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32), np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32)
-    shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, whose last slot counts as -1
+    prefix = np.empty(columns.shape[1], dtype=np.uint32)
+    even, odd = np.empty(MAX_LOCAL_CELLS, dtype=np.uint32), np.empty(MAX_LOCAL_CELLS, dtype=np.uint32)
+    shared = np.empty(members.shape[1], dtype=np.int32)
+    even[:] = 0
+    odd[:] = 0
+    shared[:] = 0  # like no candidate, whose last slot counts as -1
     for c in which:
         last = _last(members[c])
         if _changed(shared, members[c], last):
@@ -93,8 +96,9 @@ def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
     """
     members = tally.members
     rows = np.empty((MAX_SLICES, bits.shape[1]), dtype=np.uint64)
-    cells = np.zeros(MAX_SLICES, dtype=np.int64)
-    shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, see add_rows
+    cells = np.empty(MAX_SLICES, dtype=np.int64)
+    shared = np.empty(members.shape[1], dtype=np.int32)
+    shared[:] = 0  # like no candidate, see add_rows
     rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)  # all rows, before any column restricts them
     prefixes = np.int64(1)  # not the literal 1, for which `_expand` would be compiled once more
     for c in which:

@@ -35,7 +35,8 @@ def deal(table: Conditional, group: I8, begin: F8, luck: F8, hand: I8, dealt: I8
     two cliques below one parent would rise together. `hand: int64[row]` is scratch.
     """
     groups, last = len(table.first) - 1, len(table.cells) - 1
-    following = np.zeros(groups + 1, dtype=np.int64)
+    following = np.empty(groups + 1, dtype=np.int64)
+    following[:] = 0
     for r in range(len(group)):
         following[group[r] + 1] += 1
     for g in range(groups):

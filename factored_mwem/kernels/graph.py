@@ -95,7 +95,8 @@ def eliminate(neighbours, alive, variables, rule, cliques):
     clique = np.empty(words, dtype=np.uint64)
     count = members_of(alive, list_)
     score, logs_of = np.empty(64 * words), np.empty(64 * words)
-    stale = np.ones(64 * words, dtype=np.uint8)  # scores that the last eliminations may have changed
+    stale = np.empty(64 * words, dtype=np.uint8)
+    stale[:] = 1  # scores that the last eliminations may have changed
     total = 0.0
     for step in range(count):
         best, least = np.int64(-1), np.inf  # not the literal: `_closed` would be compiled for it, too
@@ -169,8 +170,8 @@ def joined_cells(
     """
     count, words = graph.neighbours.shape
     used, coarser, finer = graph.used, variables.coarser, variables.finer
-    joined = np.zeros((count, words), dtype=np.uint64)
-    alive = np.zeros(words, dtype=np.uint64)
+    joined = np.empty((count, words), dtype=np.uint64)
+    alive = np.empty(words, dtype=np.uint64)
     list_ = np.empty(64 * words, dtype=np.int64)
     for c in range(len(members)):
         for w in range(words):

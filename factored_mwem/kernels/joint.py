@@ -66,15 +66,20 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
         out = conditionals[way[START] : way[START] + length * width]
         for c in range(len(out)):
             out[c] = 0.0
-        table, known = np.zeros(0), np.zeros(len(axes), dtype=np.bool_)
+        table, known = np.empty(0), np.empty(len(axes), dtype=np.bool_)
         for b in range(way[FIRST], way[LAST]):
             next_, columns = blocks[b, NEXT], blocks[b, COLUMNS]
             on = reader.steps[blocks[b, STEPS] : blocks[b, STEPS] + len(back)]
-            needed = np.zeros(len(axes), dtype=np.bool_)
+            needed = np.empty(len(axes), dtype=np.bool_)
+            needed[:] = False
             mark(axes, back, needed)
             mark(axes, on, needed)
-            if not len(table) or (needed != known).any():  # else as in the block before
-                table = np.zeros(cells_over(axes, needed))
+            same = len(table) > 0
+            for a in range(len(axes)):
+                same = same and needed[a] == known[a]
+            if not same:  # else as in the block before
+                table = np.empty(cells_over(axes, needed))
+                table[:] = 0.0
                 _reduce(beliefs.cliques, reader.cliques[k], axes, steps_onto(axes, needed), table)
                 known = needed
             rows, codes = add_steps(axes, needed, back), add_steps(axes, needed, on)
@@ -119,6 +124,60 @@ def choose_meeting_cliques(next_clique: I8x2, cells: F8, sizes: I8, views: I8x2,
                 least, out[v] = cost, k
 
 
+class Splits(NamedTuple):
+    """How variables are split up by shares alone: variable v of `sizes[v]` codes comes from one of
+    `coarse[v]` codes, mostly itself. From `first[v]` on, `groups` has for each code that one's code, and
+    `shares` its share of it.
+    """
+
+    sizes: I8
+    coarse: I8
+    first: I8
+    groups: I8
+    shares: F8
+
+
+@entry
+def split_up(tables: F8, begins: I8, splits: Splits, views: I8x2, starts: I8, out: F8) -> None:
+    """Marginals over what `views` come from, one after the other in `tables`, split up to those over `views:
+    int64[view, slot]` (padded with -1), into `out`.
+    """
+    first, groups, shares = splits.first, splits.groups, splits.shares
+    width = views.shape[1]
+    variables, strides = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
+    digits = np.empty(width, dtype=np.int64)
+    for i in range(len(views)):
+        count, rows, stride = 0, 1, 1
+        for j in range(width - 1, -1, -1):  # from the last, whose codes follow each other
+            v = views[i, j]
+            if v >= 0:
+                rows *= splits.sizes[v] if count else 1
+                variables[count], strides[count], digits[count] = v, stride, 0
+                stride *= splits.coarse[v]
+                count += 1
+        inner, size, at = first[variables[0]], splits.sizes[variables[0]], starts[i]
+        for _ in range(rows):
+            base, row = begins[i], out[at : at + size]
+            for n in range(1, count):
+                base += groups[first[variables[n]] + digits[n]] * strides[n]
+            for y in range(size):
+                row[y] = tables[base + groups[inner + y]]
+            for n in range(count - 1, 0, -1):
+                share = shares[first[variables[n]] + digits[n]]
+                for y in range(size):
+                    row[y] *= share
+            for y in range(size):
+                row[y] *= shares[inner + y]
+            at += size
+            n = 1
+            while n < count:
+                digits[n] += 1
+                if digits[n] < splits.sizes[variables[n]]:
+                    break
+                digits[n] = 0
+                n += 1
+
+
 class ViewsRead(NamedTuple):
     """Marginals to be read: `views: int64[view, slot]` (padded with -1), of each a clique from which its
     variables lie in different directions or inside (-1: none, and it is left out), and where its cells begin.
@@ -140,9 +199,11 @@ def joint_marginals(cells: F8, reader: Reader, read: ViewsRead, order: I8, out: 
     most = 1
     for k in range(len(reader.cliques)):
         most = max(most, reader.axis_of[k + 1] - reader.axis_of[k])
-    slots, known = np.empty(width, dtype=np.int64), np.full(width, -1)
-    needed, before = np.zeros((width + 1, most), dtype=np.bool_), np.zeros((width + 1, most), dtype=np.bool_)
-    begins, scratch = np.zeros(width + 2, dtype=np.int64), np.empty(1024)
+    slots, known = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
+    needed, before = np.empty((width + 1, most), dtype=np.bool_), np.empty((width + 1, most), dtype=np.bool_)
+    needed[:] = False
+    before[:] = False
+    begins, scratch = np.empty(width + 2, dtype=np.int64), np.empty(1024)
     last = np.int64(-1)
     for v in order:
         k = read.meeting_cliques[v]
@@ -150,17 +211,27 @@ def joint_marginals(cells: F8, reader: Reader, read: ViewsRead, order: I8, out: 
             continue
         count = _ordered(reader.rows_of[k], views[v], slots)
         target = out[starts[v] : starts[v + 1]]
-        if reader.given_of[k, views[v, slots[0]]] < 0:  # the clique fixes all: one plain marginal
-            _plain(cells, reader, k, views[v], target)
+        axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
+        fixed = reader.given_of[k, views[v, slots[0]]] < 0
+        if fixed:  # the clique fixes all: one plain marginal
+            same, steps, sink = 0, _steps_inside(reader, k, views[v], codes_of(axes)), target
+        else:
+            _mark_all(reader, k, views[v], slots[:count], needed)
+            same = _alike(views[v], slots[:count], known, needed, before) if k == last else 0
+            steps, length = steps_onto(axes, needed[0, : len(axes)]), cells_over(axes, needed[0, : len(axes)])
+            if same == 0:
+                scratch = _room(scratch, np.int64(0), length)
+                begins[0], begins[1] = 0, length
+            sink = scratch[:length]
+        if same == 0:  # for both in one place, or it would be compiled twice
+            _reduce(cells, reader.cliques[k], axes, steps, sink)
+        if fixed:
             continue
-        _mark_all(reader, k, views[v], slots[:count], needed)
-        same = _alike(views[v], slots[:count], known, needed, before) if k == last else 0
-        scratch = _joint(cells, reader, k, views[v][slots[:count]], (needed, begins, scratch), same)
+        scratch = _joint(reader, k, views[v][slots[:count]], (needed, begins, scratch), max(same, 1))
         _permute(scratch[begins[count] : begins[count + 1]], views[v], slots[:count], reader.sizes, target)
         last, needed, before = k, before, needed
-        known[:] = -1
-        for j in range(count):
-            known[j] = views[v, slots[j]]
+        for j in range(width):
+            known[j] = views[v, slots[j]] if j < count else -1
 
 
 @part
@@ -182,17 +253,17 @@ def _ordered(rows_of, view, slots):
 
 
 @part
-def _plain(cells, reader, k, view, out):
-    """The marginal of variables that the clique fixes."""
-    axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
-    combined = np.zeros(codes_of(axes), dtype=np.int64)
+def _steps_inside(reader, k, view, codes):
+    """The steps of the map onto variables that the clique fixes."""
+    combined = np.empty(codes, dtype=np.int64)
+    combined[:] = 0
     stride = 1
     for j in range(len(view) - 1, -1, -1):
         if view[j] >= 0:
-            for c in range(len(combined)):
+            for c in range(codes):
                 combined[c] += reader.steps[reader.step_of[k, view[j]] + c] * stride
             stride *= reader.sizes[view[j]]
-    _reduce(cells, reader.cliques[k], axes, combined, out)
+    return combined
 
 
 @part
@@ -200,9 +271,11 @@ def _mark_all(reader, k, view, slots, needed):
     """Which axes the slots from j on still need, into `needed[j]`."""
     axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
     codes = codes_of(axes)
-    needed[len(slots)] = False
+    for a in range(len(axes)):
+        needed[len(slots), a] = False
     for j in range(len(slots) - 1, -1, -1):
-        needed[j] = needed[j + 1]
+        for a in range(len(axes)):
+            needed[j, a] = needed[j + 1, a]
         at = reader.step_of[k, view[slots[j]]]
         mark(axes, reader.steps[at : at + codes], needed[j])
 
@@ -227,21 +300,15 @@ def _alike(view, slots, known, needed, before):
 
 
 @part
-def _joint(cells, reader, k, variables, tables, same):
+def _joint(reader, k, variables, tables, same):
     """One marginal, from clique k, with axes in the reverse order of `variables`: the last of `tables`, which
     are the axes that each needs, where they begin, and the cells of all. The first `same` of them are there
-    already. Returns the cells, or a longer array of them.
+    already, at least the clique's own. Returns the cells, or a longer array of them.
     """
     needed, begins, scratch = tables
-    axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
+    axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
     steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes
     codes, columns, count = codes_of(axes), 1, len(axes)
-    if same == 0:
-        length = cells_over(axes, needed[0, :count])
-        begins[0], begins[1] = 0, length
-        scratch = _room(scratch, 0, length)
-        _reduce(cells, clique, axes, steps_onto(axes, needed[0, :count]), scratch[:length])
-        same = 1
     for j in range(len(variables)):
         w = variables[j]
         columns *= sizes[w]
@@ -272,9 +339,11 @@ def _room(scratch, used, length):
     """`scratch`, or a longer copy of what is used of it, with zeros in the `length` cells after those."""
     if used + length > len(scratch):
         longer = np.empty(2 * (used + length))
-        longer[:used] = scratch[:used]
+        for c in range(used):
+            longer[c] = scratch[c]
         scratch = longer
-    scratch[used : used + length] = 0.0
+    for c in range(used, used + length):
+        scratch[c] = 0.0
     return scratch
 
 
@@ -282,7 +351,8 @@ def _room(scratch, used, length):
 def _reduce(cells, clique, axes, steps, out):
     """Add the clique's table up by the map that `steps` describes."""
     begin, heads, tails = clique[BEGIN], clique[HEADS], clique[TAILS]
-    kept = np.zeros(len(axes), dtype=np.bool_)
+    kept = np.empty(len(axes), dtype=np.bool_)
+    kept[:] = False
     rows, split = 1, 0
     while rows < heads:
         kept[split] = True
@@ -330,7 +400,8 @@ def _contract(table, at, next_, conditional, size, fresh):
 def _permute(table, view, slots, sizes, out):
     """Write a table with axes in the reverse order of `slots` into `out`, with those of `view`."""
     width = len(slots)
-    strides, digits = np.empty(width, dtype=np.int64), np.zeros(width, dtype=np.int64)
+    strides, digits = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
+    digits[:] = 0
     for j in range(width):
         stride = 1
         for later in range(slots[j] + 1, len(view)):

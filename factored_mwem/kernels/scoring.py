@@ -57,8 +57,8 @@ def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarse
         answers.which, answers.slots, answers.strides, answers.starts, answers.parts,
     )  # fmt: skip
     width, offsets, total = sizes.shape[1], counts.offsets, answers.total * grid
-    digits = np.zeros(width, dtype=np.int64)
-    place = np.zeros(width, dtype=np.int64)
+    digits = np.empty(width, dtype=np.int64)
+    place = np.empty(width, dtype=np.int64)
     largest = 1
     for base in which:
         largest = max(largest, offsets[base + 1] - offsets[base])

@@ -110,7 +110,8 @@ def _send(beliefs, tree, edge, up):
         (edge[PARENT], edge[PARENT_HEAD], edge[PARENT_TAIL]),
     )
     sender, receiver = (child, parent) if up else (parent, child)
-    old, fresh = beliefs.separators[edge[START] : edge[START] + edge[CELLS]], np.zeros(edge[CELLS])
+    old, fresh = beliefs.separators[edge[START] : edge[START] + edge[CELLS]], np.empty(edge[CELLS])
+    fresh[:] = 0.0
     table, head, tail = _table(beliefs.cliques, tree, sender[0], sender[1], sender[2])
     marginal_into(table, head, tail, fresh)
     for s in range(len(fresh)):
@@ -177,24 +178,36 @@ def descend(
     taken back, but the change that it made is remembered, too.
     """
     cells = len(theta)
-    gap, fresh, move, failed = np.empty(cells), np.empty(cells), np.empty(cells), np.zeros(cells)
-    moves, changes, falls = np.zeros((MEMORY, cells)), np.zeros((MEMORY, cells)), np.empty(pace.iterations)
+    gap, fresh, move, failed = np.empty(cells), np.empty(cells), np.empty(cells), np.empty(cells)
+    moves, changes, falls = np.empty((MEMORY, cells)), np.empty((MEMORY, cells)), np.empty(pace.iterations)
+    failed[:] = 0.0
+    moves[:] = 0.0
+    changes[:] = 0.0
     most = min(MAX_STEP, MAX_MOVE / max(len(tree.tables), 1))
-    loss, step, known, fails, done = gaps(beliefs.cliques, tree, targets, gap), pace.step, 0, 0, 0
-    settled = False
-    while done < pace.iterations and not settled:
-        _propose(move, gap, (moves, changes), tree.tables, targets.weights, step)
-        _limit(move, tree.tables, most)
-        _go(beliefs, tree, theta, move, failed)
+    loss, step, known, fails, done = np.inf, pace.step, 0, 0, 0
+    begun, over = False, False
+    while not over or fails > 0:  # what a step calls is called in one place, or it would be compiled twice
+        if over:
+            move[:] = 0.0
+        elif begun:
+            _propose(move, gap, (moves, changes), tree.tables, targets.weights, step)
+            _limit(move, tree.tables, most)
+        if begun:
+            _go(beliefs, tree, theta, move, failed)
+        if over:
+            break
         higher = gaps(beliefs.cliques, tree, targets, fresh)
+        if not begun:
+            loss, gap, fresh, begun, over = higher, fresh, gap, True, pace.iterations < 1
+            continue
         _remember(move, gap, fresh, moves, changes, known % MEMORY)
         known += 1
+        for c in range(cells):
+            failed[c] = move[c] if higher > loss else 0.0
         if higher <= loss:  # without remembered moves the outcome shows best whether the length is right
             loss, gap, fresh, fails, step = higher, fresh, gap, 0, step * (1.05 if known > 1 else 2.0)
-            failed[:] = 0.0
         else:
             fails, step = fails + 1, step / (1.2 if known > 1 else 2.0)
-            failed[:] = move
             if fails > 1:  # twice in a row: the remembered moves do not describe the loss here, so start anew
                 known = 0
                 moves[:] = 0.0
@@ -203,9 +216,7 @@ def descend(
         done += 1
         # if the loss falls like a power of the steps, as much is left to gain as their second half gained
         settled = fails == 0 and done >= FEWEST and falls[done // 2 - 1] - loss < pace.enough
-    if fails > 0:
-        move[:] = 0.0
-        _go(beliefs, tree, theta, move, failed)
+        over = settled or done >= pace.iterations
     return done, step, loss
 
 
@@ -224,8 +235,10 @@ def _propose(move, gap, remembered, tables, weights, step):
     """Propose a move: to the point where the `remembered` moves, with what they changed, make the loss least,
     then one step of mirror descent.
     """
-    rest, (moves, changes) = gap.copy(), remembered
-    move[:] = 0.0
+    rest, (moves, changes) = np.empty(len(gap)), remembered
+    for c in range(len(gap)):
+        rest[c] = gap[c]
+        move[c] = 0.0
     _take_out(rest, move, moves, changes)
     for m in range(len(tables)):
         pace = step * math.sqrt(weights[m])
@@ -249,10 +262,11 @@ def _take_out(gaps, move, moves, changes):
 @part
 def _remember(move, gap, fresh, moves, changes, at):
     """Keep a move and how it changed the gaps in the place of the oldest; changes are kept orthonormal."""
-    changes[at] = 0.0
-    own, before, after = fresh - gap, 0.0, 0.0
-    moves[at] = move
+    own, before, after = np.empty(len(move)), 0.0, 0.0
     for c in range(len(own)):
+        own[c] = fresh[c] - gap[c]
+        changes[at, c] = 0.0
+        moves[at, c] = move[c]
         before += own[c] * own[c]
     _take_out(own, moves[at], moves, changes)
     for c in range(len(own)):

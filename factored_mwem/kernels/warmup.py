@@ -15,7 +15,7 @@ from typing import Any
 from factored_mwem import kernels
 from factored_mwem.kernels.joint import joint_marginals
 
-HALVES = (("counting", "dense", "drawing", "rows", "scoring", "text", "tree"), ("graph", "joint"))
+HALVES = (("counting", "dense", "drawing", "scoring", "text", "tree"), ("rows", "graph", "joint"))
 """The modules of a release's kernels, in halves that take about as long to compile; the second goes to the
 other process.
 """

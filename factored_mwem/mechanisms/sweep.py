@@ -134,7 +134,9 @@ def _priced(views: np.ndarray, levels: Levels, records: float, cost: Fraction, p
     )
     total = sum(int(w) * n for w, n in zip(weights.tolist(), count.tolist(), strict=True))
     parts = [Fraction(int(w), total) for w in weights.tolist()]
-    noise = np.array([marginal_noise(cost * part, unit, composition).mean_abs for part in parts])[kind]
+    least = marginal_noise(cost, unit, composition).mean_abs  # of a marginal that gets all of it
+    power = 1 / 2 if composition is Composition.ZCDP else 1
+    noise = (least / np.array([float(part) for part in parts]) ** power)[kind]
     rows = [tuple(v for v in row if v >= 0) for row in views.tolist()]
     error = _pair_error(views, noise, levels) / records
     return Sweep(rows, [parts[k] for k in kind.tolist()], cost, error)

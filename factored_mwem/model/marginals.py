@@ -9,15 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from factored_mwem.domain.levels import View
+from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.copies import joined
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.joint import (
     Reader,
+    Splits,
     ViewsRead,
     choose_meeting_cliques,
     fill_conditionals,
     joint_marginals,
+    split_up,
 )
 from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
@@ -44,7 +46,7 @@ class MarginalReader:
         ends = np.array([(child, parent) for child, parent, _ in tree.edges], dtype=np.int64).reshape(-1, 2)
         self._beyond = self._next_clique[ends[:, 1]] == ends[:, :1]
         """bool[edge, variable]: whether it lies on the child's side, as the parent sees it."""
-        self._reader = self._lay_out()
+        self._reader, self._splits = self._lay_out(), _splits(tree.levels, self._finest_shared)
         self.refresh(beliefs)
 
     def refresh(self, beliefs: Beliefs) -> None:
@@ -52,9 +54,10 @@ class MarginalReader:
         self.beliefs, self._cells = beliefs, beliefs.cliques
         self._known, self._kept = dict[tuple[int, int, View], np.ndarray](), 0
         fill_conditionals(beliefs, self._reader)
-        self._within = {
-            v: self._share(v, int(u)) for v, u in enumerate(self._finest_shared) if u not in (-1, v)
-        }
+        first, shares = self._splits.first, self._splits.shares
+        for v, u in enumerate(self._finest_shared.tolist()):
+            if u not in (-1, v):
+                shares[first[v] : first[v] + self.tree.levels.sizes[v]] = self._share(v, u)
 
     def _table(self, clique: int) -> np.ndarray:
         start, heads, tails = self.layout.cliques[clique].tolist()
@@ -77,30 +80,12 @@ class MarginalReader:
         """All marginals one after the other, and where each begins (and the last ends)."""
         shared = np.append(self._finest_shared, -1)[views]
         tables, begins = self._flat(shared)
-        same = (shared == views).all(axis=1)
-        if same.all():
+        if (shared == views).all():
             return tables, begins
         starts = self._starts(views)
         out = np.empty(int(starts[-1]))
-        changes = np.flatnonzero(same[1:] != same[:-1]) + 1
-        for first, end in itertools.pairwise([0, *changes.tolist(), len(views)]):
-            if same[first]:
-                out[starts[first] : starts[end]] = tables[begins[first] : begins[end]]
-                continue
-            for i in range(first, end):
-                table = tables[begins[i] : begins[i + 1]]
-                out[starts[i] : starts[i + 1]] = self._split_up(table, shared[i], views[i])
+        split_up(tables, begins, self._splits, views, starts, out)
         return out, starts
-
-    def _split_up(self, table: np.ndarray, shared: np.ndarray, view: np.ndarray) -> np.ndarray:
-        """A marginal over the variables `shared`, split up to the finer ones of `view` by shares alone."""
-        levels, kept = self.tree.levels, shared >= 0
-        axes = table.reshape(levels.sizes[shared[kept]])
-        for axis, (u, v) in enumerate(zip(shared[kept].tolist(), view[kept].tolist(), strict=True)):
-            if u != v:
-                share = self._within[v].reshape([-1] + [1] * (axes.ndim - axis - 1))
-                axes = np.take(axes, levels.between(v, u), axis=axis) * share
-        return axes.ravel()
 
     def _flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         starts = self._starts(views)
@@ -306,6 +291,20 @@ def _finest_shared(tree: CliqueTree, variables: Iterable[int]) -> np.ndarray:
         shared = [u for clique in tree.cliques if len(clique) > 1 for u in clique if u in chain]
         finest[v] = max(v, min(shared)) if shared else v
     return finest
+
+
+def _splits(levels: Levels, finest: np.ndarray) -> Splits:
+    """How every variable comes from its `finest` shared one, `int64[variable]` (-1: not asked for), with
+    shares of 1, which are right where it is itself.
+    """
+    groups = [
+        levels.between(v, u) if u >= 0 else np.zeros(int(levels.sizes[v]), dtype=np.int64)
+        for v, u in enumerate(finest.tolist())
+    ]
+    first = np.cumsum([0, *map(len, groups[:-1])], dtype=np.int64)
+    coarse = np.where(finest < 0, 1, levels.sizes[finest])
+    codes = np.concatenate(groups)
+    return Splits(levels.sizes, coarse, first, codes, np.ones(len(codes)))
 
 
 def _next_cliques(tree: CliqueTree, variables: Sequence[int]) -> np.ndarray:

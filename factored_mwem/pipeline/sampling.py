@@ -37,8 +37,8 @@ mean 2-way error by 5 %, four million by .7 % (3-way: .8 and .2 %), at five time
 """
 BYTES_A_CELL = 16.0
 """Memory for a cell of the refinement tables: shares, targets, and differences between rows and targets."""
-MAX_AIM_CELLS, MAX_AIMS = 2**24, 5_000
-"""Most cells and most tables in a refinement."""
+MAX_AIM_CELLS, MAX_AIMS, MAX_READ_CELLS = 2**24, 5_000, 2**21
+"""Most cells and most tables in a refinement; cells of aims that are read off the model at a time."""
 CELLS_A_ROW = 1
 """Most cells of a target for each row. In a sparser table a neighbouring cell counts as no better than a
 distant one, and refinement scatters rows of a diagonal without a gain. Of two near-equal weights (ACS,
@@ -134,11 +134,15 @@ def _longest(domain: Domain) -> int:
 
 
 def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
-    """float32[cells] for each of `aims`: the model's marginals, read a few at a time in twice the width."""
+    """float32[cells] for each of `aims`: the model's marginals, read some at a time in twice the width. Many,
+    because what they have in common is worked out once.
+    """
+    ends = np.cumsum([model.levels.cells(view) for view in aims]) // MAX_READ_CELLS
+    parts = np.split(np.arange(len(aims)), np.flatnonzero(np.diff(ends)) + 1)
     return [
         (t / model.total).astype(np.float32)
-        for at in range(0, len(aims), 32)
-        for t in model.marginals(aims[at : at + 32])
+        for part in parts
+        for t in model.marginals([aims[i] for i in part.tolist()])
     ]
 
 
