@@ -35,6 +35,8 @@ BIN_NOISE = 4.0
 """A bin is meant to hold this many standard deviations of noise, or a MOST_BINS-th of the rows."""
 FEW = 32
 """A column of at most so many values is a set of categories, whatever its type."""
+TOLD = 2**50
+"""Below this a whole number of steps and the next one are different floats in any unit."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
@@ -162,7 +164,8 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         round_ends = around_span(grid, edges)
         edges = with_tails(edges, grid, widths, found.coarse > LIKELY * found.coarse_stddev)
         if found.unit == "integer":  # where a column ends by nature, at 100 %, many rows may lie
-            edges = np.unique(np.concatenate([edges, round_ends, round_ends + 1]))
+            told = round_ends[np.abs(round_ends) < TOLD]
+            edges = np.unique(np.concatenate([edges, told, told + 1]))
         place = np.searchsorted(grid, values)
         among = values[(place >= first - NEAR) & (place <= last + NEAR)]
         if len(among):

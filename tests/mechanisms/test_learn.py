@@ -491,6 +491,16 @@ def test_a_column_ends_at_a_round_value_that_many_rows_hold(end: int, kept: int)
     assert made.attribute.cuts[-1] == kept + 1 and {kept, kept + 1} <= {*first.edges.tolist()}
 
 
+def test_round_ends_that_floats_cannot_tell_apart_have_no_bin() -> None:
+    """Seen to fail: a value of 9,007,199,254,740,993 in a column of six decimals ended the release."""
+    grid, edges = coarse_grid("integer"), np.array([0, 6 * 10**17])
+    facts = {"coarse": np.zeros(len(grid) - 1, np.int64), "coarse_stddev": 9.0, "cell_stddev": 9.0}
+    found = FoundColumn(
+        pa.field("x", pa.string()), "number", 99.0, 99.0, 6, edges=edges, noisy=np.array([99]), **facts
+    )
+    assert np.diff(First.of(found).attribute.cuts).min() > 0
+
+
 def test_what_was_made_another_value_has_a_bound() -> None:
     """What is too little to be `other` counts as A: 30 rows, by noisy counts of what was dropped."""
     column = pa.field("code", pa.string())
