@@ -17,7 +17,7 @@ REFUSED = {
     "an open quote": (b'"a,b\n1,2\n', "is a quote missing"),
     "a header of 10 MB": (b"a" * 10_000_000 + b",b\n1,2\n", "longer than 4 MB"),
     "a NUL": (b"a\0b,c\n1,2\n", "NUL"),
-    "two delimiters": (b"a;b,c\n1;2,3\n", "say --delimiter"),
+    "two delimiters": (b"a;b,c\n1;2,3\n", "say with --delimiter"),
     "another encoding": ("Größe,b\n1,2\n".encode("latin-1"), "say --encoding"),
     "no line": (b"", "is empty"),
 }

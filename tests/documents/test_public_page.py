@@ -265,7 +265,7 @@ def test_what_is_refused(made: Release, tmp_path: Path) -> None:
         ("no model file", lambda: report(path, model=tmp_path / "none.fmwem")),
         ("NOT-PRIVATE", lambda: report(path, tmp_path / "people.NOT-PRIVATE.html")),
         ("is an input", lambda: report(path, path, overwrite=True)),
-        ("needs the path", lambda: report(made)),
+        ("give the path of its page", lambda: report(made)),
     ]
     for words, ask in cases:
         with pytest.raises(InputError, match=words) as refused:

@@ -115,7 +115,7 @@ def test_the_separator_is_the_one_in_the_header(tmp_path: Path, header: str) -> 
 
 def test_two_separators_are_asked_about(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", b"a;b|c,d\n1;2|3,4\n")
-    with pytest.raises(InputError, match=r"holds commas and semicolons and bars; say --delimiter"):
+    with pytest.raises(InputError, match=r"holds commas and semicolons and bars; say with --delimiter"):
         open_table(path)
     assert rows_of(path, Dialect.of(delimiter="|")) == [("1;2", "3,4")]
     assert rows_of(path, Dialect.of(delimiter=";")) == [("1", "2|3,4")]
