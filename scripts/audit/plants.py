@@ -512,7 +512,7 @@ PLANTS = (
           verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a number with decimals has two keys", discover, "first_keys", counted_twice,
           verify=Verify(DECIMALS, 60)),
-    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE, 10)),
+    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE, 22)),
     Plant("a row in a cell of two multiples of a step", SingleCells, "apart", of_two_multiples,
           verify=Verify(STEPPED, 50)),
     Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),
