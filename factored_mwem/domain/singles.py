@@ -59,8 +59,10 @@ SURE, SMALL = 8.0, 3.0
 """Deviations of noise by which what leaves one remainder must stand out; and how many deviations of the noise
 of all else it must hold, while that holds no more than one.
 """
-MOST_APART, APART_SHARE = 2**10, 0.1
-"""Multiples of a step in a column's cells at most, and the part of what cells hold that they must have."""
+MOST_APART, FARTHEST, APART_SHARE = 2**10, 2**20, 0.1
+"""Multiples of a step in a column's cells at most, how many steps from 0 they may lie, and the part of what
+cells hold that they must have.
+"""
 FEWEST_APART, EXACT = 5, 1e-9
 """Numbers that show a step that all are multiples of, at least; and how far off one may be, in steps."""
 PARTS = 16
@@ -139,9 +141,11 @@ class SingleCells:
         cls, edges: np.ndarray, noisy: np.ndarray, step: float, known: Sequence[float]
     ) -> SingleCells | None:
         """The cells with one for each multiple of `step`, or the `known` value there: of numbers that are no
-        whole numbers of anything else. None where there is none, or more than MOST_APART. `edges:
-        float64[cell + 1]`.
+        whole numbers of anything else. No two share a cell: None where floats so far from 0 could not tell
+        them apart, where there is none, or more than MOST_APART. `edges: float64[cell + 1]`.
         """
+        if np.abs(edges[[0, -1]]).max() > FARTHEST * step:
+            return None
         first, last = math.ceil(edges[0] / step), math.ceil(edges[-1] / step)
         if not 0 < last - first <= MOST_APART:
             return None
@@ -155,6 +159,8 @@ class SingleCells:
         place = np.clip(np.searchsorted(edges, units, side="right") - 1, 0, len(noisy) - 1)
         level = np.maximum(noisy, 0)[place] / np.bincount(place, minlength=len(noisy))[place]
         single = np.clip(np.searchsorted(fine, units, side="right") - 1, 0, len(fine) - 2)
+        if (np.diff(single) < 1).any():
+            return None
         return cls(fine, single, units, level, np.ones(len(units)))
 
     def all_there_is(self, counts: np.ndarray, stddev: float) -> bool:
@@ -383,6 +389,8 @@ def step_of(values: Iterable[float]) -> float | None:
         while left > sizes[-1] / MOST_APART / 2:  # Euclid's, with what rounding leaves for nothing
             step, left = left, abs(step - round(step / left) * left)
     times = np.rint(sizes / step)
+    if times[0] < 1:
+        return None
     step = float(np.mean(sizes / times))
     if times[-1] > MOST_APART or np.abs(sizes / step - times).max() > EXACT * times[-1]:
         return None

@@ -185,8 +185,10 @@ def _seen(
     precisions = np.array([m.stddev**-2 for m in measured])
     noisy = np.average([m.noisy for m in measured], axis=0, weights=precisions)
     last = 1 + last_seen(noisy[1:], float(precisions.sum()) ** -0.5)  # of those with any rows
-    there = float(noisy[last + 1 :].sum() / noisy.sum()) * len(codes)
+    there = float(noisy[last + 1 :].sum() / max(noisy.sum(), 1.0)) * len(codes)
     share[last + 1 :] = 0.0
+    if not share.any():  # of few roots the model may say that all lie beyond
+        share[last] = 1.0
     beyond = np.flatnonzero(codes > last)
     codes, again = codes.copy(), beyond[rng.random(len(beyond)) * len(beyond) >= there]
     codes[beyond] = last

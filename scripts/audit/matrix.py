@@ -40,6 +40,8 @@ WORKLOADS = {
     + Workload.parities(2),
 }
 QUICK = {"rounds": 2, "max_cells": 2000}
+KNOT = 1.15077945
+"""In miles an hour: numbers that were converted have no fixed decimals, and are multiples of a step."""
 CROWD = 126
 """Rows that may have a category of their own in a crowded table."""
 
@@ -96,6 +98,7 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
         score=frame["education-num"] + ".0", months=months, area=months * frame["education-num"].astype(int)
     )
     frame["paid"] = [age if row % 10 else "30.5" for row, age in enumerate(frame["age"])]
+    frame["knots"] = [repr((row + 20 if row % 4 else row // 4 % 6 + 1) * KNOT) for row in range(len(frame))]
     frame["code"] = [str(row * 7919 % 99_991) for row in range(len(frame))]
     frame = frame.astype(str)[list(columns)]
     if by_id:
@@ -279,10 +282,15 @@ def of_two(relation: str, k: int, source: str) -> Configuration:
 
 
 def looked(relation: str, k: int, source: str) -> list[Configuration]:
-    """Learnt, of a column of whole numbers but for some, and of one of codes among a hundred thousand, which
-    is looked at again; at an epsilon at which votes cannot tell those, and at one at which few rows can tell.
+    """Learnt, of a column of whole numbers but for some, of one of codes among a hundred thousand, which is
+    looked at again, and of one of multiples of a step, of which those that are not popular have cells; at an
+    epsilon at which votes cannot tell the first, and at such at which few rows can tell.
     """
-    settings = (("paid", 8.0, "decimals among whole numbers"), ("code", 1000.0, "single values, twice"))
+    settings = (
+        ("paid", 8.0, "decimals among whole numbers"),
+        ("code", 1000.0, "single values, twice"),
+        ("knots", 1000.0 * k, "multiples of a step"),
+    )
     return [
         configuration(
             "tree", Person(relation, k), source,

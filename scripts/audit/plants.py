@@ -22,6 +22,7 @@ from factored_mwem.accounting import accountant
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.singles import SingleCells
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.mechanisms import plan, tree
 from factored_mwem.privacy import discover, functions, noise
@@ -246,6 +247,16 @@ def in_two_cells(honest: Any) -> Any:
     return counted
 
 
+def of_two_multiples(honest: Any) -> Any:
+    """Every other multiple of a step has the cell of the one before."""
+
+    def apart(*asked: Any) -> SingleCells | None:
+        cells = honest(*asked)
+        return cells and replace(cells, single=np.repeat(cells.single[::2], 2)[: len(cells.single)])
+
+    return apart
+
+
 def own_popular(honest: Any) -> Any:
     """Cells leave out what is popular in the table, not in the noisy answers."""
 
@@ -389,7 +400,7 @@ BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
 PEOPLE = Configuration("", "arrow", by_id=True, columns=TWO, choices={"people": True, "contributions": 3})
 ORDERED = of_people("add-remove", "arrow", order=True)
 SWEPT = Configuration("", "arrow", "label", choices={"rounds": None, "epsilon": 8.0})
-DECIMALS, TWICE = looked("add-remove", 1, "csv")
+DECIMALS, TWICE, STEPPED = looked("add-remove", 1, "csv")
 CROWDED = replace(crowded()[0], choices={"delta": 0.0})
 
 PLANTS = (
@@ -501,7 +512,9 @@ PLANTS = (
           verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a number with decimals has two keys", discover, "first_keys", counted_twice,
           verify=Verify(DECIMALS, 60)),
-    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE, 10)),
+    Plant("a row in two cells of the second look", Looked, "counted", in_two_cells, verify=Verify(TWICE, 22)),
+    Plant("a row in a cell of two multiples of a step", SingleCells, "apart", of_two_multiples,
+          verify=Verify(STEPPED, 50)),
     Plant("a threshold lower than was asked for", noise, "_thresholded", lower_inside, verify=Verify(LEARNT)),
 )  # fmt: skip
 """The first are for the audit; those with a `verify` for that."""

@@ -119,3 +119,24 @@ def test_multiples_of_a_step_have_cells_that_hold_what_is_nearly_they() -> None:
     assert not cells.all_there_is(np.full(4, 9.0), 5.0) and not cells.all_there_is(np.full(4, 0.5), 0.01)
     for step in (9.0, 6.5 / (MOST_APART + 2)):
         assert SingleCells.apart(edges, noisy, step, []) is None
+
+
+def test_no_two_multiples_share_a_cell_however_far_from_zero() -> None:
+    """A row in a cell of two would be counted twice, and noise would hide one. Floats near 1e9 cannot tell
+    the ends of cells of a billionth of a step. Seen to fail where nothing asks how far from 0 they are.
+    """
+    rng, made = np.random.default_rng(0), 0
+    for _ in range(3000):
+        step, first = float(f"{10 ** rng.uniform(-3, 2):.{rng.integers(1, 8)}g}"), 10 ** rng.uniform(0, 10)
+        times = np.unique(np.rint(rng.choice([-1, 1]) * first) + rng.integers(0, 60, 5))
+        edges = times * step * (1 + rng.choice([0, 1e-9, -1e-9, 2e-16], len(times)))
+        edges = np.unique(edges)
+        cells = SingleCells.apart(edges, np.ones(len(edges) - 1), step, []) if len(edges) > 1 else None
+        if cells is not None:
+            made += 1
+            assert (np.diff(cells.single) > 0).all()
+    assert made > 1000
+    crowded = np.array([1e9, 1e9 + 0.5, 1e9 + 1.0, 1e9 + 3.0])
+    assert SingleCells.apart(crowded, np.ones(3), 0.25, []) is None
+    assert SingleCells.apart(np.array([-1e300, 1e300]), np.ones(1), 1e-9, []) is None
+    assert step_of([1e-4, 50.0, 60.0, 70.0, 80.0]) is None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from audit.plants import VERIFIED
 
 from factored_mwem import LinkedTable, Package, Reference
 from factored_mwem.owner.verifier.packages import verify_tables
@@ -46,14 +47,13 @@ def town(order_by: str | None = None) -> Package:
 AGE = {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 4}}
 
 
-def verified(pairs: int = 20, order_by: str | None = None, **more: Any) -> Verified:
-    """Few rows of a root are used, so that it shows which."""
+def verified(pairs: int = 20, order_by: str | None = None, contributions: int = 2, **more: Any) -> Verified:
+    """Few rows of a root are used, so that it shows which; of three or more noisy counts say how many."""
     domains = DOMAINS
     if order_by is not None:
         domains = DOMAINS | {"persons": {"fields": [*DOMAINS["persons"]["fields"], AGE]}}
-    return verify_tables(
-        town(order_by), 2, domains=domains, epsilon=3.0, contributions=2, pairs=pairs, seed=1, **more
-    )
+    facts = {"domains": domains, "epsilon": 3.0, "contributions": contributions, "seed": 1}
+    return verify_tables(town(order_by), 2, pairs=pairs, **facts, **more)
 
 
 def test_a_package_keeps_its_promise() -> None:
@@ -72,6 +72,16 @@ def test_a_package_whose_rows_come_in_order_keeps_it(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(people, "_window", of_anybody)
     assert verified(order_by="age").failed
+
+
+def test_both_looks_at_how_many_rows_hang_on_a_root_are_replayed() -> None:
+    """Of persons and of visits, beside the number of homes. Planted: each row counts, not each root."""
+    done = verified(10, contributions=3)
+    compared = {stage.name: stage.compared for stage in done.stages}
+    assert done.holds and compared["discover rows"] > 4 * done.pairs, done
+    with VERIFIED["rows counted for people"].plant():
+        failures = verified(25, contributions=3).failures
+    assert any(each.stage == "discover rows" for each in failures)
 
 
 def test_rows_that_are_chosen_by_the_number_of_a_root_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

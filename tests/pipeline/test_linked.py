@@ -256,6 +256,10 @@ def test_numbers_that_noise_alone_put_into_far_classes_are_drawn_anew() -> None:
         again[last] += kept
         assert np.abs(counts[: last + 1] - had - again).max() < 40
         assert (made[codes <= last] == codes[codes <= last]).all()
+    hidden = SimpleNamespace(domain=Domain([own]), measurements=[Measurement((0,), np.zeros(6), scale)])
+    far, codes_of_few = np.array([0, 0, 0, 0, 0, 5.0]), np.full(9, 5)
+    made = _seen(hidden, own.name, codes_of_few, far, np.random.default_rng(1))
+    assert (made == 1).all() and far.tolist() == [0, 1, 0, 0, 0, 0]  # it ended a paid release in a traceback
     release.measurements = []
     assert (_seen(release, own.name, codes, share, np.random.default_rng(1)) == codes).all()
 

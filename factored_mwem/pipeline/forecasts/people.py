@@ -41,7 +41,7 @@ class PeopleForecast:
     budget (0: there is none). `constant`: columns declared to be the same in all rows of a person; None where
     noise tells which are, for `constancy_share`. `agreement_share` is for how often two rows of a person
     agree (0: nobody has two, or they have an order). Where people are few, the last two are up to four times
-    as much.
+    as much, and the first up to five times.
     """
 
     column: str
