@@ -17,7 +17,7 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.owner.evaluation.binned_errors import CodedPair
-from factored_mwem.owner.evaluation.evaluate import compare
+from factored_mwem.owner.evaluation.evaluate import USUAL_ORDER, compare
 from factored_mwem.owner.evaluation.readings import read_columns
 from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of, own_columns
 from factored_mwem.request.data_package import read_package
@@ -61,11 +61,11 @@ class TableErrors:
 
 
 def evaluate_package(
-    real: Package, released: Path, order: int, reading: Reading | None = None
+    real: Package, released: Path, order: int | None = None, reading: Reading | None = None
 ) -> dict[str, TableErrors]:
     """NOT PRIVATE. The errors of each private table of a package that was released into the folder
-    `released`, over neutral bins; of marginals of up to `order` of its own columns. `reading`: how the real
-    tables are written. Raises InputError if the folder holds another package.
+    `released`, over neutral bins; of marginals of up to `order` of its own columns, by default 3.
+    `reading`: how the real tables are written. Raises InputError if the folder holds another package.
     """
     path = released / DESCRIPTOR if released.is_dir() else released
     if not path.is_file():
@@ -77,6 +77,7 @@ def evaluate_package(
             f"the packages are not of the same tables and keys: {names[0]} here, {names[1]} in {released}"
         )
     views = _views(real, reading or Reading()), _views(made, Reading())
+    order = USUAL_ORDER if order is None else order
     return {each.name: _table_errors(real, each, views, order) for each in real.private}
 
 
