@@ -108,7 +108,7 @@ def _people(people: PeopleForecast | None) -> dict[str, str]:
         return {}
     lowered = (
         f", or fewer if at most about one person in 200 has more: a noisy count decides, for "
-        f"{people.sizes_share:.1%} of the budget"
+        f"{people.sizes_share:.1%} of the budget, up to five times as much if people are few"
     )
     if people.constant is None:
         same = "in all rows of a person: noisy counts decide which columns are, for "
