@@ -180,7 +180,7 @@ def test_what_lies_beyond_the_bounds_is_not_said_to_be_nothing() -> None:
 
 def test_values_that_took_in_others_are_bounded_by_how_many() -> None:
     found = learnt({"code": 30.0}).answer("count by code")
-    assert found.basis == "bounded" and "up to 30 of them" in found.notes[0]
+    assert found.basis == "bounded" and "up to 30 of those counted" in found.notes[0]
     assert 158 < found.low[0] < 160 and 190 < found.high[0] < 192  # A took in what was not found
     assert 8 < found.low[1] < 10 < found.high[1] < 12
     others = learnt({"code": 30.0}).answer("count where code != A")
