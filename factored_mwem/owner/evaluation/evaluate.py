@@ -113,16 +113,15 @@ def evaluate(
     dialect: Dialect = PLAIN,
     **people: Unpack[WhosePeople],
 ) -> Errors:
-    """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns,
-    by default 3 or as many as the tables share.
+    """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns.
 
-    And the errors of the other requests in `workload`: labels, cubes, ranges, parities. Marginals are over
-    bins that the real table alone decides, or over the codes of `domain`: a Domain, or the path of a domain
-    file, a release's manifest or a model file. `privacy_id`: the column of both tables that names people, by
-    default what the manifest beside a release of people says; `order_by`: the column in whose order a
-    person's rows are compared, else they are as they stand. `records` says what a record of a text file is,
-    see Policy, and `dialect` how the real one is written. Raises InputError if the tables share fewer than
-    `order` columns.
+    By default 3, or as many as the tables share. And the errors of the other requests in `workload`: labels,
+    cubes, ranges, parities. Marginals are over bins that the real table alone decides, or over the codes of
+    `domain`: a Domain, or the path of a domain file, a release's manifest or a model file. `privacy_id`: the
+    column of both tables that names people, by default what the manifest beside a release of people says;
+    `order_by`: the column in whose order a person's rows are compared, else they are as they stand. `records`
+    says what a record of a text file is, see Policy, and `dialect` how the real one is written. Raises
+    InputError if the tables share fewer than `order` columns.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
