@@ -99,6 +99,10 @@ def _table_errors(
         both = [name for name in views[0].schemas[of.name].names if name in names[0] & names[1]]
         return [*both, *(count_of(child.name) for child in package.children(of.name))]
 
+    numbers = views[0].number(table), views[1].number(table)
+    if 0 in numbers:
+        where = "here" if not numbers[0] else "in the release"
+        raise InputError(f"no row of {table.name!r} leads to a root {where}; there is nothing to compare")
     own, above = columns(table), list(package.ancestors(table))
     of_above = {each.name: [beside(each.name, name) for name in columns(each)] for each in above}
     most = dict.fromkeys((each.name for each in package.private), MOST)
@@ -117,7 +121,7 @@ def _table_errors(
     children = [(child.name, count_of(child.name)) for child in package.children(table.name)]
     exact = {each.name: each.distance for each in compared.columns}
     return TableErrors(
-        (views[0].number(table), views[1].number(table)),
+        numbers,
         alone.by_order(min(order, len(mine)))[0] if mine else {},
         {name: (exact.get(column) or 0.0) / 2 for name, column in children},
         tuple(each for each in ties if each is not None),
