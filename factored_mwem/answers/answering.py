@@ -146,7 +146,8 @@ class Answering:
         figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread, moved))
         if (type_ := self.domain[resolved.column].type) in ("date", "datetime"):
             figures = in_dates(figures, type_)
-        answer = self._about(resolved, basis, population, figures, resolved.notes)
+        notes = [*resolved.notes, *rough(resolved, basis)]
+        answer = self._about(resolved, basis, population, figures, notes)
         assert resolved.places is not None
         inner = bool((resolved.places[:, 0] < resolved.places[:, 1]).any())
         return _bounded(answer) if inner or moved.any() else answer
@@ -230,6 +231,10 @@ class Answering:
         half, middle = half_width(errors), values - errors.bias
         low, high = middle - half - less, middle + half + more
         least, most = self._reach(resolved) if resolved is not None else (-np.inf, np.inf)
+        if resolved is not None and resolved.kind == "ratio" and not resolved.proportion:
+            values = np.clip(
+                values, least, most
+            )  # a mean; estimates of counts and shares are unbiased as they are
         return np.stack(
             [
                 values,
@@ -278,10 +283,14 @@ def _bounded(answer: Answer) -> Answer:
 
 
 def rough(resolved: Resolved, basis: Basis, first: int = 0) -> list[str]:
-    """A note where ratios are to records that are hardly more than their noise."""
+    """A note where ratios and quantiles are of records that are hardly more than their noise."""
+    groups, split = len(resolved.groups), len(resolved.above)
+    if resolved.kind == "quantile":
+        whole = np.arange(groups) * (resolved.terms.count // groups)
+        errors = basis.spread(Sums(whole[:, None], np.ones((groups, 1))))
+        return [ROUGH] if (basis.values[whole] < SURE * np.sqrt(errors.variance)).any() else []
     if resolved.kind != "ratio":
         return []
-    groups, split = len(resolved.groups), len(resolved.above)
     rows = first + np.arange(groups)[:, None] + groups * (split + np.arange(len(resolved.below)))
     errors = basis.spread(Sums(rows, np.tile(np.array(resolved.below, dtype=np.float64), (groups, 1))))
     few = _below(resolved, basis.values, first) < SURE * np.sqrt(errors.variance)

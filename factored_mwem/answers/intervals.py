@@ -284,18 +284,24 @@ def quantiles(
 ) -> np.ndarray:
     """float64[4, group]: (estimate, stderr, low, high) in the unit of a column's cuts; low and high are where
     the distribution reaches `at` less and plus the error of the share up to there (Woodruff 1952), at the
-    ends of the bins that it is reached in. `moved: float64[group]`: records that may lie anywhere.
+    ends of the bins that it is reached in. The code before counts if its error is larger: up to the last code
+    the share is 1, without any error. `moved: float64[group]`: records that may lie anywhere.
     """
     assert resolved.places is not None
     groups, each = len(resolved.groups), len(resolved.places) + 1
     table = values.reshape(groups, each)
     whole, below = np.arange(groups) * each, np.where(table[:, 0] > 0, table[:, 0], np.nan)
     steps = [Steps(row[1:] / max(row[0], 1e-9), resolved.places, resolved.step) for row in table]
-    reached = np.array([step.at(resolved.at)[0] for step in steps])
-    shares = np.array([step.upto[code] for step, code in zip(steps, reached, strict=True)])
-    rows = np.stack([whole + 1 + reached, whole], axis=1)
-    errors = spread(Sums(rows, np.stack([1 / below, -shares / below], axis=1)))
-    half, figures = half_width(errors) + moved / below, np.full((4, groups), np.nan)
+
+    def errors_upto(codes: np.ndarray) -> ErrorMoments:
+        shares = np.array([step.upto[code] for step, code in zip(steps, codes, strict=True)])
+        rows = np.stack([whole + 1 + codes, whole], axis=1)
+        return spread(Sums(rows, np.stack([1 / below, -shares / below], axis=1)))
+
+    reached = np.array([step.code(resolved.at) for step in steps])
+    errors, before = errors_upto(reached), errors_upto(np.maximum(reached - 1, 0))
+    half = np.maximum(half_width(errors), half_width(before)) + moved / below
+    figures = np.full((4, groups), np.nan)
     for g, step in enumerate(steps):
         if not np.isnan(below[g]):
             figures[0, g] = step.at(resolved.at)[1]

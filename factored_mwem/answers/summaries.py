@@ -21,9 +21,9 @@ FROM_DOMAIN = "the end of the column's domain: no noisy answer says how far the 
 FOUND = "the domain was learnt: values beyond its ends count as those at the ends"
 SEEN = (
     "the estimate: values whose counts stand out from their noise; low: those that do so for sure; high: all "
-    "of the domain"
+    "that may be there"
 )
-MANY = "a bin, and what counts as others, may be up to as many values as it has rows, which high allows for"
+MANY = "high counts a bin, and what counts as others, as up to as many values as they have rows"
 OTHERS = (
     "values that count as `other` are left out: some of them may have as many rows, together up to {:,.0f}"
 )

@@ -29,12 +29,12 @@ MAX_GROUPS = 4096
 CUT = "the query cuts bins of {}: the estimate spreads their rows evenly, the interval holds however they lie"
 MOVED = (
     "{}: values that were not found when the domain was learnt count as others; the interval holds for up to "
-    "{:,.0f} of them"
+    "{:,.0f} of those counted"
 )
 UNKNOWN = "{}: values that were not found when the domain was learnt count as others, nobody knows how many"
 TAKEN = (
-    "{}: up to {:,.0f} rows hold values not found when the domain was learnt: the answer takes them as "
-    "others, however far off they are"
+    "{}: up to {:,.0f} of those counted hold values not found when the domain was learnt: the answer takes "
+    "them as others, however far off they are"
 )
 
 

@@ -77,7 +77,7 @@ def attack_command(
     the table go to a private folder in TMPDIR, removed at the end, or by the next run if this one is killed.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli.jobs import public_of
+    from factored_mwem.cli.jobs import public_of, request_of
     from factored_mwem.owner.attack.attack import attack
     from factored_mwem.owner.attack.result import Effort
     from factored_mwem.pipeline.progress import show_count
@@ -90,7 +90,7 @@ def attack_command(
     with show_count("attacking releases") if show else contextlib.nullcontext() as step:
         found = attack(
             source,
-            settings.workload_of(settings.marginals),
+            request_of(source, settings).workload,
             settings.policy,
             effort=Effort(releases, targets, canaries, among, guess),
             kept=kept,

@@ -17,6 +17,7 @@ from factored_mwem.ledger.address import FORM
 
 ledger_app = App(help="Ledgers: what releases of a dataset may cost, and have cost.")
 Ledger = Annotated[str, typer.Argument(metavar="LEDGER", help=f"A file, or {FORM}.")]
+Read = Annotated[str, typer.Argument(metavar="LEDGER", envvar="FMWEM_LEDGER", help=f"A file, or {FORM}.")]
 AsJson = Annotated[bool, option("The same as JSON.", "--json")]
 
 
@@ -85,7 +86,7 @@ def ledger_add(
 
 
 @ledger_app.command("show")
-def ledger_show(ledger: Ledger, as_json: AsJson = False) -> None:
+def ledger_show(ledger: Read, as_json: AsJson = False) -> None:
     """What each dataset may cost, has cost, and has left."""
     from factored_mwem.ledger.report import books
 
@@ -94,7 +95,7 @@ def ledger_show(ledger: Ledger, as_json: AsJson = False) -> None:
 
 
 @ledger_app.command("export")
-def ledger_export(ledger: Ledger) -> None:
+def ledger_export(ledger: Read) -> None:
     """Print all entries with their exact costs and parameters, and the chain, as JSON, for an auditor. No key
     and no fingerprint is in it.
     """

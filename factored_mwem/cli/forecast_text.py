@@ -20,9 +20,11 @@ MOST_COLUMNS = 30
 """Columns that are listed."""
 
 
-def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
-    """What a release under a declared domain would do, by the words that begin its lines."""
-    f, counted = forecast, _counted(forecast.people)
+def forecast_text(forecast: Forecast, rows: int, counted: str = "") -> dict[str, str]:
+    """What a release under a declared domain would do, by the words that begin its lines. `counted`: what is
+    counted, if neither rows nor people.
+    """
+    f, counted = forecast, counted or _counted(forecast.people)
     cells = f"{f.cells:,}" if f.cells < 10**9 else f"about 10^{len(str(f.cells)) - 1}"
     over = f"{f.left_out:,} exceed --max-cells and are left out; " if f.left_out else ""
     facts = {
@@ -59,19 +61,24 @@ def forecast_text(forecast: Forecast, rows: int) -> dict[str, str]:
     return facts | _certificate(f.certificate) | {"warning": f.warning or ""}
 
 
-def learning_text(forecast: LearningForecast, rows: int) -> dict[str, str]:
-    """What a release without a declared domain would do, by the words that begin its lines."""
+def learning_text(forecast: LearningForecast, rows: int, counted: str = "") -> dict[str, str]:
+    """What a release without a declared domain would do, by the words that begin its lines. `counted`: what
+    is counted, if neither rows nor people.
+    """
     least, most = forecast.thresholds
-    counted = _counted(forecast.people)
+    counted = counted or _counted(forecast.people)
+    alone = (
+        f", if they have no other rare value; {most:,.0f} in any case" if round(most) > round(least) else ""
+    )
     return {
         **_people(forecast.people),
         "public": _public(forecast.public),
         "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
         "domain": "none is declared: the possible values are learnt from noisy counts, for at most "
         f"{forecast.discovery_share:.0%} of the budget",
-        "values": f"keep a code of their own if about {least:,.0f} {counted} have them whose rows hold no "
-        f"other rare value, else from up to {most:,.0f} on; rarer texts become 'other', rarer numbers, "
-        f"dates and times go into ranges that hold about as many {counted} each",
+        "values": f"a value that about {least:,.0f} {counted} have gets a code of its own{alone}; rarer "
+        f"texts become 'other', rarer numbers, dates and times are joined to ranges of about as many "
+        f"{counted}",
         "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on the types show it, "
         "and the rest of the budget is not spent",
         "rounds": "as with a declared domain",

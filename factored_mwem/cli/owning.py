@@ -18,6 +18,35 @@ if TYPE_CHECKING:
     from factored_mwem.owner.verifier.verify import Verified
     from factored_mwem.request.package import Package
 
+Highest = Annotated[
+    int | None,
+    option(
+        "Highest order of marginal.  [default: 3, or as many as there are columns]",
+        "--marginals",
+        panel=Group.KEPT,
+        min=1,
+    ),
+]
+PersonColumn = Annotated[
+    str | None,
+    option(
+        "Column of both tables that names people.  [default: as the manifest beside a release of people "
+        "says]",
+        "--privacy-id",
+        panel=Group.PEOPLE,
+        metavar="COLUMN",
+    ),
+]
+OrderColumn = Annotated[
+    str | None,
+    option(
+        "Column by which the rows of a person are sorted before they are compared.",
+        "--order-by",
+        panel=Group.PEOPLE,
+        metavar="COLUMN",
+    ),
+]
+
 
 @takes(*QUESTIONS)
 def evaluate_command(
@@ -26,28 +55,9 @@ def evaluate_command(
         Path, typer.Argument(help="Synthetic file, or folder of a package, to compare with it.")
     ],
     settings: ReleaseSettings,
-    marginals: Annotated[
-        int, option("Highest order of marginal.", "--marginals", panel=Group.KEPT, min=1)
-    ] = 3,
-    privacy_id: Annotated[
-        str | None,
-        option(
-            "Column of both tables that names people.  [default: as the manifest beside a release of people "
-            "says]",
-            "--privacy-id",
-            panel=Group.PEOPLE,
-            metavar="COLUMN",
-        ),
-    ] = None,
-    order_by: Annotated[
-        str | None,
-        option(
-            "Column by which the rows of a person are sorted before they are compared.",
-            "--order-by",
-            panel=Group.PEOPLE,
-            metavar="COLUMN",
-        ),
-    ] = None,
+    marginals: Highest = None,
+    privacy_id: PersonColumn = None,
+    order_by: OrderColumn = None,
     json_only: Json = False,
 ) -> None:
     """NOT PRIVATE: how far a synthetic table is off: the values of each column, the errors of marginals by
@@ -68,13 +78,13 @@ def evaluate_command(
         flag = "--privacy-id" if privacy_id else "--order-by" if order_by else None
         _evaluate_tables(package, synthetic, settings, marginals, flag, json_only)
         return
-    workload = settings.workload_of(marginals)
+    asked = settings.workload_of(1)  # beside the marginals, which any table with a column has
     errors = evaluate(
         source_of([real]),
         synthetic,
         marginals,
         domain=settings.domain,  # none that lies beside the table: releases are compared in the same bins
-        workload=workload,
+        workload=asked,
         privacy_id=privacy_id,
         order_by=order_by,
         **settings.reading,
@@ -86,7 +96,7 @@ def _evaluate_tables(
     package: Package,
     released: Path,
     settings: ReleaseSettings,
-    marginals: int,
+    marginals: int | None,
     flag: str | None,
     json_only: bool,
 ) -> None:
@@ -122,13 +132,13 @@ def verify_command(
     """
     from factored_mwem.cli import console
     from factored_mwem.cli.inputs import LinkFlags, check_kept, package_at
-    from factored_mwem.cli.jobs import public_of
+    from factored_mwem.cli.jobs import public_of, request_of
     from factored_mwem.cli.packaging import domains_beside, marginals_alone
     from factored_mwem.owner.verifier.packages import verify_tables
     from factored_mwem.owner.verifier.verify import verify
     from factored_mwem.pipeline.progress import show_count
 
-    source, workload = source_of(table), settings.workload_of(settings.marginals)
+    source = source_of(table)
     check_kept(source, settings, "verify")
     show = console.wants_progress(no_progress) and not json_only
     package = package_at(source, LinkFlags())
@@ -143,7 +153,7 @@ def verify_command(
         else:
             domain = domain_path(source, settings.domain)
             how |= {"domain": domain, "columns": settings.columns, **public_of(settings)}
-            verified = verify(source, workload, settings.policy, **how)
+            verified = verify(source, request_of(source, settings).workload, settings.policy, **how)
     print(json.dumps(verified.facts) if json_only else verified_text(verified), flush=True)
     if not verified.holds:
         raise typer.Exit(1)

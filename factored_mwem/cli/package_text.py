@@ -61,9 +61,9 @@ def _text_of(table: TableForecast, roots: int) -> dict[str, str]:
     from factored_mwem.pipeline.forecasts.forecast import LearningForecast
 
     if isinstance(table.forecast, LearningForecast):
-        facts = learning_text(replace(table.forecast, people=None), roots)
+        facts = learning_text(replace(table.forecast, people=None), roots, "roots")
     else:
-        facts = forecast_text(replace(table.forecast, people=None), roots)
+        facts = forecast_text(replace(table.forecast, people=None), roots, "roots")
     return {word: text for word, text in facts.items() if text and word not in ("for", "rounds")}
 
 

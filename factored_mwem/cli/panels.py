@@ -62,7 +62,7 @@ class PanelledCommand(TyperCommand):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         if self.epilog:
             formatter.write(f"\n{self.epilog}\n")
-        settings = [parameter.name for parameter in self.params if getattr(parameter, "envvar", None)]
+        settings = [parameter.name for parameter in self.params if _is_setting(parameter)]
         if settings:
             file = ", or in the file of --config" if "config" in settings else ""
             name = next(name for name in settings if name != "config")
@@ -150,10 +150,14 @@ def show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
+def _is_setting(parameter: Any) -> bool:
+    """Whether it is an option that a variable can give, too."""
+    return parameter.param_type_name == "option" and getattr(parameter, "envvar", None) is not None
+
+
 def _is_rare(parameter: Any) -> bool:
     """Whether few need the option: a setting that is not common, or one of the command's own in `RARE`."""
-    is_setting = getattr(parameter, "envvar", None) is not None
-    return parameter.name not in COMMON if is_setting else parameter.name in RARE
+    return parameter.name not in COMMON if _is_setting(parameter) else parameter.name in RARE
 
 
 def _sections(command: Any, ctx: Any, *, few: bool = False) -> Sections:

@@ -56,8 +56,8 @@ STEPS_APART, FULL_STEP = range(2, 400), 16
 that end in 99, degrees or inches that were converted.
 """
 SURE, SMALL = 8.0, 3.0
-"""Deviations of noise by which what leaves one remainder must stand out; and how many deviations of the noise
-of all else it must hold, while that holds no more than one.
+"""By how many deviations of its noise the count of one remainder must stand out; and how many times the noise
+of all other values it must hold, while these hold no more than that noise.
 """
 MOST_APART, FARTHEST, APART_SHARE = 2**10, 2**20, 0.1
 """Multiples of a step in a column's cells at most, how many steps from 0 they may lie, and the part of what

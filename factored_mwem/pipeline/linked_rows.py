@@ -173,10 +173,10 @@ class LinkedRelease:
 def _seen(
     release: Release, name: str, codes: np.ndarray, share: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """int64[row]: how many rows hang on each, as codes of which `share: float64[code]` have each, without
-    what noise alone put into classes beyond the last that is seen: of those as many as the noisy counts say
-    have as many rows as that one, and the others are drawn anew. Else a few too many in wide classes would
-    be many rows too many that hang on them. `share` loses these, too.
+    """int64[row]: the `codes` of how many rows hang on each row, without what noise alone put into classes
+    beyond the last that stands out. These are wide: a few too many there would be many rows too many that
+    hang on them. As many of them as the noisy counts say get that last class; the others are drawn anew, by
+    `share: float64[code]`, how often each code comes, which is set to 0 beyond that class, in place.
     """
     at = release.domain.modelled.index(name)
     measured = [m for m in release.measurements if m.positions == (at,)]

@@ -21,17 +21,21 @@ from factored_mwem.privacy.session import Session, noise_for
 from factored_mwem.tables.backends.source import PeopleSource
 
 SIZES_SHARE, CONSTANCY_SHARE, AGREEMENT_SHARE = Fraction(1, 100), Fraction(1, 50), Fraction(1, 100)
-"""Of what is left to spend; where people are few up to so many times as much, of sizes so much more."""
+"""Of what is left to spend, at least."""
 MOST_TIMES = 4
+"""Where people are few, constancy and agreement may cost so many times as much, and so may a second look at
+sizes.
+"""
 CLOSE = {"sizes": 0.01, "constant": 0.04, "agreement": 0.02}
-"""Of the number of people: noise that is worth no more than the least share."""
+"""Noise of so small a share of the number of people is not worth more than the least share of the budget."""
 CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, *CLASSES)
 """Rows of a person that are used, at most: one of these."""
 FEW = Fraction(1, 200)
 """Of all people: that so few have more rows than are used is borne."""
 BY_NOISE = 1.75
-"""Standard deviations that noise on nobody is taken to come to: beyond one some of many sums lie every other
-time, and the cap far too high now and then; with two long tails are cut where people are few.
+"""How many standard deviations noise on empty classes is taken to reach. With 1, one of the many sums lies
+beyond it every other time, and the cap comes out far too high now and then; with 2, long tails are cut where
+people are few.
 """
 CLEAR = 20.0
 """Standard deviations of its noise that a number of people needs for a share of it to be told."""

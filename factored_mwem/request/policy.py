@@ -214,7 +214,10 @@ class Policy(Acceptance, Terms):
             if self.person_columns is not None:
                 raise ValueError("person_columns needs people=True (--people)")
             if self.order_by is not None:
-                raise ValueError("order_by needs people=True (--people)")
+                raise ValueError(
+                    'order_by needs people=True (--people); of tables that belong together, "orderBy" beside '
+                    "a resource of the descriptor says it"
+                )
             return self
         if self.privacy_id is None:
             raise ValueError("people needs privacy_id, the column that names the person")

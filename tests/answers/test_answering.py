@@ -140,6 +140,24 @@ def test_quantiles_are_between_those_of_the_cumulative_shares_ends() -> None:
     assert (sure.low[0], sure.estimate[0], sure.high[0]) == (1, 1, 1)
 
 
+def test_a_median_or_a_mean_of_hardly_any_rows_is_anywhere_among_the_values() -> None:
+    """Seen to fail: a median of 9 between 9 and 9, for up to the last value the share is 1 without an error;
+    a mean of 23 between 0 and 9.
+    """
+    noisy = np.array([-5, 5, -7, 6, -9, -1, 0, 4, 4, 7])
+    domain = Domain.from_dict({"fields": [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 9, "required": True}}
+    ]})  # fmt: skip
+    levels = Levels.fine(domain.shape)
+    part = Component.of(CliqueTree(levels, ((0,),), ()), np.full(10, 0.1))
+    measured = [Measurement((0,), noisy, NoiseScale(7.0, Composition.ZCDP))]
+    told = Answering(Evidence(domain, Forest(levels, [part], 4.0), measured, [], False, "tree"))
+    for asked in ("median age", "quantile 0.9 age", "mean age"):
+        found = told.answer(asked)
+        assert found.basis == "measured" and found.notes == (ROUGH,)
+        assert (found.low[0], found.high[0]) == (0, 9) and 0 <= found.estimate[0] <= 9
+
+
 def test_where_rows_lie_in_a_bin_that_a_query_cuts_belongs_to_the_interval() -> None:
     """All 120 rows of the first ten days, or none of them, may lie in its first five."""
     found = answering().answer("count where day <= 2020-01-05")
@@ -180,7 +198,7 @@ def test_what_lies_beyond_the_bounds_is_not_said_to_be_nothing() -> None:
 
 def test_values_that_took_in_others_are_bounded_by_how_many() -> None:
     found = learnt({"code": 30.0}).answer("count by code")
-    assert found.basis == "bounded" and "up to 30 of them" in found.notes[0]
+    assert found.basis == "bounded" and "up to 30 of those counted" in found.notes[0]
     assert 158 < found.low[0] < 160 and 190 < found.high[0] < 192  # A took in what was not found
     assert 8 < found.low[1] < 10 < found.high[1] < 12
     others = learnt({"code": 30.0}).answer("count where code != A")

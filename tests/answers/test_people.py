@@ -221,7 +221,7 @@ def test_values_that_nobody_listed_are_people_or_rows_not_grains() -> None:
     known = real.answering((SEX, SIZE))
     known.moved = {"sex": 5.0 * real.unit.grains}
     answer = known.answer("count people by sex")
-    assert answer.basis == "bounded" and "up to 5 of them" in answer.notes[0]
+    assert answer.basis == "bounded" and "up to 5 of those counted" in answer.notes[0]
     assert (answer.high - answer.low < 5 + 1).all() and (answer.high - answer.low).max() > 5
     values = known.answer("count distinct sex")
     assert values.low[0] == 2 and values.high[0] == 2 + 5 * 8  # rows of five people of eight rows each

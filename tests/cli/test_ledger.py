@@ -146,6 +146,7 @@ def test_overspending_says_what_is_left(books: Path, fmwem: Fmwem) -> None:
     )
     assert fmwem(*JOB, "--epsilon", left, "-o", "second.parquet").code == 0
     assert "cap epsilon 1 at delta 1e-09" in fmwem("ledger show books").out
+    assert fmwem("ledger show", FMWEM_LEDGER="books").out == fmwem("ledger show books").out
 
 
 def test_too_large_an_epsilon_is_said_where_a_domain_is_learnt_too(books: Path, fmwem: Fmwem) -> None:

@@ -63,6 +63,12 @@ def test_without_a_word_pairs_are_kept_and_that_is_said(here: Path, fmwem: Fmwem
     assert alone.code == 0 and "keeping how often each value comes (--marginals 1)" in alone.err
     assert json.loads((here / "t.synthetic.manifest.json").read_text())["workload"]["marginals"] == [1]
     assert "(--marginals 1)" in fmwem("check t.csv --columns age").out
+    checked = fmwem("verify t.csv --columns age --pairs 1")
+    assert checked.code == 0 and "all hold" in checked.out
+    few = "--releases 8 --targets 1 --canaries 8 --among 20 --json"
+    assert fmwem(f"attack t.csv --columns age {few}").facts["private"] is False
+    compared = fmwem("evaluate t.csv t.synthetic.parquet --columns age --json")
+    assert set(compared.facts["by_order"]) == {"1"}
 
 
 NAMES = [field["name"] for field in DOMAIN["fields"]]

@@ -96,6 +96,7 @@ def test_a_failure_leaves_nothing_and_is_paid_for_once(
         (("--domain", "homes.domain.json"), "--domain is for a single table"),
         (("--certificate", 0.03), "certificate is for a single table"),
         (("--people", "--privacy-id", "home"), "for a single table"),
+        (("--order-by", "sex"), "descriptor says it"),
         (("-o", "out.parquet"), "a package is a folder"),
         (("--epsilon", 0), "epsilon"),
     ],
@@ -171,6 +172,8 @@ def test_a_released_package_is_compared_with_the_real_one(package: Path, fmwem: 
     ):
         refused = fmwem("evaluate", "datapackage.json", *more)
         assert refused.code == 2 and why in refused.err and refused.err.count("\n") == 1
+    (package / "persons.csv").write_text("home,sex\n")
+    assert "no row of 'persons' leads to a root here" in fmwem("evaluate", "datapackage.json", "out/").err
 
 
 def test_check_and_plan_look_at_each_table(package: Path, fmwem: Fmwem) -> None:

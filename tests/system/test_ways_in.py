@@ -113,7 +113,7 @@ def test_r_reads_releases_answers_and_samples_as_data_frames(folder: Path) -> No
 
 
 def test_the_containers_command_takes_kernels_where_it_may_write(tmp_path: Path) -> None:
-    """Its other steps were run by hand, and by the workflow; here there is no daemon."""
+    """The workflow builds and runs the whole container; this needs no daemon."""
     text = (RECIPES / "Dockerfile").read_text(encoding="utf-8")
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "kept.nbi").write_bytes(b"index")

@@ -31,6 +31,8 @@ from factored_mwem.tables.inputs.source import Table, is_text_file, open_table
 from factored_mwem.tables.inputs.text_form import Records
 from factored_mwem.workload.workload import Workload
 
+USUAL_ORDER = 3
+"""The highest order of marginals that are compared where nobody gives one and there are so many columns."""
 SHOWN_MARGINALS = 10
 """How many of the worst are listed."""
 ALONE = "its values are compared, its marginals are not"
@@ -102,7 +104,7 @@ class Errors:
 def evaluate(
     real: Any,
     synthetic: Any,
-    order: int,
+    order: int | None = None,
     *,
     domain: Domain | str | Path | None = None,
     columns: Sequence[str] | None = None,
@@ -113,13 +115,13 @@ def evaluate(
 ) -> Errors:
     """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns.
 
-    And the errors of the other requests in `workload`: labels, cubes, ranges, parities. Marginals are over
-    bins that the real table alone decides, or over the codes of `domain`: a Domain, or the path of a domain
-    file, a release's manifest or a model file. `privacy_id`: the column of both tables that names people, by
-    default what the manifest beside a release of people says; `order_by`: the column in whose order a
-    person's rows are compared, else they are as they stand. `records` says what a record of a text file is,
-    see Policy, and `dialect` how the real one is written. Raises InputError if the tables share fewer than
-    `order` columns.
+    By default 3, or as many as the tables share. And the errors of the other requests in `workload`: labels,
+    cubes, ranges, parities. Marginals are over bins that the real table alone decides, or over the codes of
+    `domain`: a Domain, or the path of a domain file, a release's manifest or a model file. `privacy_id`: the
+    column of both tables that names people, by default what the manifest beside a release of people says;
+    `order_by`: the column in whose order a person's rows are compared, else they are as they stand. `records`
+    says what a record of a text file is, see Policy, and `dialect` how the real one is written. Raises
+    InputError if the tables share fewer than `order` columns.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
@@ -142,6 +144,7 @@ def evaluate(
         domain.project(columns)  # it raises an error that says what is missing
     ours, theirs = (read_columns(table, names) for table in tables)
     compared = compare(ours, theirs, domain, persons)
+    order = min(USUAL_ORDER, len(compared.attributes)) if order is None else order
     if not 1 <= order <= len(compared.attributes):
         raise InputError(f"--marginals {order}: the tables share {len(compared.attributes)} attributes")
     coded = CodedPair(Domain(compared.attributes), *compared.codes)

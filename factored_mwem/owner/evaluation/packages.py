@@ -17,7 +17,7 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.owner.evaluation.binned_errors import CodedPair
-from factored_mwem.owner.evaluation.evaluate import compare
+from factored_mwem.owner.evaluation.evaluate import USUAL_ORDER, compare
 from factored_mwem.owner.evaluation.readings import read_columns
 from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of, own_columns
 from factored_mwem.request.data_package import read_package
@@ -61,11 +61,11 @@ class TableErrors:
 
 
 def evaluate_package(
-    real: Package, released: Path, order: int, reading: Reading | None = None
+    real: Package, released: Path, order: int | None = None, reading: Reading | None = None
 ) -> dict[str, TableErrors]:
     """NOT PRIVATE. The errors of each private table of a package that was released into the folder
-    `released`, over neutral bins; of marginals of up to `order` of its own columns. `reading`: how the real
-    tables are written. Raises InputError if the folder holds another package.
+    `released`, over neutral bins; of marginals of up to `order` of its own columns, by default 3.
+    `reading`: how the real tables are written. Raises InputError if the folder holds another package.
     """
     path = released / DESCRIPTOR if released.is_dir() else released
     if not path.is_file():
@@ -77,6 +77,7 @@ def evaluate_package(
             f"the packages are not of the same tables and keys: {names[0]} here, {names[1]} in {released}"
         )
     views = _views(real, reading or Reading()), _views(made, Reading())
+    order = USUAL_ORDER if order is None else order
     return {each.name: _table_errors(real, each, views, order) for each in real.private}
 
 
@@ -98,6 +99,10 @@ def _table_errors(
         both = [name for name in views[0].schemas[of.name].names if name in names[0] & names[1]]
         return [*both, *(count_of(child.name) for child in package.children(of.name))]
 
+    numbers = views[0].number(table), views[1].number(table)
+    if 0 in numbers:
+        where = "here" if not numbers[0] else "in the release"
+        raise InputError(f"no row of {table.name!r} leads to a root {where}; there is nothing to compare")
     own, above = columns(table), list(package.ancestors(table))
     of_above = {each.name: [beside(each.name, name) for name in columns(each)] for each in above}
     most = dict.fromkeys((each.name for each in package.private), MOST)
@@ -116,7 +121,7 @@ def _table_errors(
     children = [(child.name, count_of(child.name)) for child in package.children(table.name)]
     exact = {each.name: each.distance for each in compared.columns}
     return TableErrors(
-        (views[0].number(table), views[1].number(table)),
+        numbers,
         alone.by_order(min(order, len(mine)))[0] if mine else {},
         {name: (exact.get(column) or 0.0) / 2 for name, column in children},
         tuple(each for each in ties if each is not None),

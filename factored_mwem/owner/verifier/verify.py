@@ -176,7 +176,7 @@ def searched(
         rows = len(sheet.owners)
         if rows <= request.promise.contributions:
             raise InputError("the table has too few rows to have a neighbour")
-        finder = _Search(request.promise, made, edit, sheet, rows, tap, rng)
+        finder = _Comparison(request.promise, made, edit, sheet, rows, tap, rng)
         return finder.run(search.pairs, search.report)
 
 
@@ -243,7 +243,7 @@ class Comparing(Private):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class _Search(Comparing):
+class _Comparison(Comparing):
     """Of a single table."""
 
     promise: Terms

@@ -40,8 +40,8 @@ class PeopleForecast:
     """`most_rows` of a person are used, or fewer where a noisy count tells so, which has `sizes_share` of the
     budget (0: there is none). `constant`: columns declared to be the same in all rows of a person; None where
     noise tells which are, for `constancy_share`. `agreement_share` is for how often two rows of a person
-    agree (0: nobody has two, or they have an order). Where people are few, the last two are up to four times
-    as much, and the first up to five times.
+    agree (0: nobody has two, or they have an order). Where people are few, `sizes_share` is up to five times
+    as much, the others up to four times.
     """
 
     column: str
