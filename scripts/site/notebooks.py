@@ -39,10 +39,12 @@ def run(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not (folder / "datasets").exists():
         shutil.copytree(HERE.parents[1] / "datasets", folder / "datasets")
     import matplotlib
+    from matplotlib import pyplot
 
     names: dict[str, Any] = {"__name__": "__main__"}
     cells: list[dict[str, Any]] = []
     with contextlib.chdir(folder), matplotlib.rc_context({"backend": "svg", **PLOTTED}):
+        pyplot.close("all")  # what was drawn in this process before is no cell's
         for cell in notebook["cells"]:
             code = cell["cell_type"] == "code"
             made = {"outputs": _outputs("".join(cell["source"]), names)} if code else {}
