@@ -26,9 +26,11 @@ from factored_mwem.domain.grids import (
     PIECES,
     clear_span,
     coarse_grid,
+    near_zero_together,
     refine,
     rounded_to,
     seen_span,
+    thinned_span,
     zoom,
 )
 from factored_mwem.errors import InputError
@@ -79,6 +81,8 @@ TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
+NARROW = (3,)
+"""Cells of the first of those looks that are clear together, of which it is then known where they lie."""
 CLOSER, CLOSEST = Fraction(1, 8), 4
 """Of the second of those looks, what one at crowded cells costs, and how many there may be before it."""
 ROUNDING = Fraction(1, 4)
@@ -370,9 +374,14 @@ class ColumnDiscovery:
         span = clear_span(noisy, stddev)
         if span is None:
             return found
-        inside = slice(span[0], span[1])
-        edges, step = grid[span[0] : span[1] + 1], max(self.found.tick, self.found.multiple_of)
-        edges = refine(edges, noisy[inside], stddev, pieces=PIECES, step=step)
+        low, high = thinned_span(noisy, stddev, grid, span)
+        first, last = clear_span(noisy, stddev, widths=NARROW) or span
+        sure = grid[[first, first + 1, last - 1, last]].tolist()
+        edges, inside = grid[low : high + 1], noisy[low:high]
+        step = max(self.found.tick, self.found.multiple_of)
+        if found.unit not in MOMENTS:
+            edges, inside = near_zero_together(edges, inside, stddev)
+        edges = refine(edges, inside, stddev, pieces=PIECES, step=step)
         left = fine
         for _ in range(CLOSEST):
             if edges.dtype == np.int64 and np.diff(edges).max() <= step:
@@ -383,7 +392,11 @@ class ColumnDiscovery:
             if len(edges) == before:
                 break
         noisy, stddev = self.histogram("detail", edges, left)
-        first, last = seen_span(noisy, stddev) or (0, len(noisy))
+        # what the first look saw at either end is there, though finer cells do not show it
+        before, beyond = np.searchsorted(edges, [sure[0], sure[3]]).tolist()
+        first, last = seen_span(noisy, stddev) or (before, beyond)
+        first = first if edges[first] < sure[1] else before
+        last = last if edges[last] > sure[2] else beyond
         return replace(found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
