@@ -52,10 +52,12 @@ from factored_mwem.privacy.single_values import AGAIN, single_values
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import (
     KINDS,
+    LOOKS,
     MAX_DECIMALS,
     MOMENTS,
     NUMBERS,
     RESOLUTIONS,
+    TEXTS,
     ZONES,
     kind_of,
 )
@@ -77,7 +79,7 @@ OUT = 3.0
 """The same from which the votes for a kind are counted among the rows, where too few are to be seen."""
 VOTES = Fraction(1, 30)
 """The share of the whole budget that all votes get; at most a tenth of the most that discovery may cost."""
-TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
+WORDS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
@@ -135,7 +137,7 @@ class Votes:
         nothing else stands out, or where numbers are codes.
         """
         numbers, moments = self.of(*NUMBERS), self.of(*MOMENTS)
-        texts = self.of("boolean", "string")
+        texts = self.of(*TEXTS)
         present = numbers + moments + texts
         if present <= 0 or self.believed("code"):
             return "string"
@@ -147,9 +149,17 @@ class Votes:
             return "number" if self.decimals() != 0 or self.zeros else "integer"
         return "datetime" if self.of(*MOMENTS[1:]) > INEXACT * moments else "date"
 
+    def looks(self) -> str:
+        """What most values of a column of text look like, one of LOOKS, if they do; "untold" where so few are
+        there that no kind is believed.
+        """
+        present = self.of(*NUMBERS) + self.of(*MOMENTS) + self.of(*TEXTS) + self.of("code")
+        found = (kind for kind in LOOKS if self.believed(kind) and 2 * self.of(kind) > present)
+        return next(found, "" if present > 0 else "untold")
+
     def mixed(self) -> bool:
         """Whether clearly more than a few values are texts."""
-        texts = self.of("boolean", "string")
+        texts = self.of(*TEXTS)
         return texts >= TOLERANCE * (texts + self.of(*NUMBERS, *MOMENTS)) > 0
 
     def decimals(self) -> int | None:
@@ -201,7 +211,7 @@ def discover(
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
     enough(rows_seen(votes), types)
-    each = {"boolean": 0, "string": TEXTS}
+    each = {"boolean": 0, "string": WORDS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
@@ -221,6 +231,7 @@ def discover(
             decimals=seen.decimals() if kind == "number" else None,
             zeros=seen.zeros if kind == "number" else 0,
             resolution=seen.resolution() if kind == "datetime" else None,
+            looks=seen.looks() if kind == kind_of(column) == "string" else "",
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
         sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory

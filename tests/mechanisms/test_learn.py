@@ -239,14 +239,14 @@ def test_values_at_the_ends_are_neither_spread_nor_made_up() -> None:
     gain = np.where(rng.random(20_000) < 0.02, 99_999, rng.integers(1000, 9000, 20_000))
     table = pa.table({"age": age, "gain": gain, "known": np.zeros(20_000, bool)})
     wrong = 0
-    for seed in range(15):  # noise alone is an end once in 100 columns
+    for seed in range(15):  # noise alone is an end of one of both columns once in 14
         domain = learnt(table, drawn(np.random.default_rng(seed), False), 3.0)[0].domain
         ages, gains = np.concatenate([domain["age"].cuts, domain["age"].specials]), domain["gain"]
         age_ends = ages.min(), ages.max()
         assert age_ends[0] <= 20 and age_ends[1] >= 70
         assert 99_999 in gains.specials or {99_999, 100_000} <= set(gains.cuts.tolist())
         wrong += age_ends[0] < 15 or age_ends[1] > 92 or gains.cuts[-1] > 100_000
-    assert wrong <= 1
+    assert wrong <= 3
 
 
 def test_the_check_sees_rows_that_are_recoded_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
