@@ -386,8 +386,7 @@ class ColumnDiscovery:
         if span is None:
             return found
         low, high = thinned_span(noisy, stddev, grid, span)
-        first, last = clear_span(noisy, stddev, widths=NARROW) or span
-        sure = grid[[first, first + 1, last - 1, last]].tolist()
+        sure = clear_span(noisy, stddev, widths=NARROW)
         edges, inside = grid[low : high + 1], noisy[low:high]
         step = max(self.found.tick, self.found.multiple_of)
         if found.unit not in MOMENTS:
@@ -403,11 +402,11 @@ class ColumnDiscovery:
             if len(edges) == before:
                 break
         noisy, stddev = self.histogram("detail", edges, left)
-        # what the first look saw at either end is there, though finer cells do not show it
-        before, beyond = np.searchsorted(edges, [sure[0], sure[3]]).tolist()
-        first, last = seen_span(noisy, stddev) or (before, beyond)
-        first = first if edges[first] < sure[1] else before
-        last = last if edges[last] > sure[2] else beyond
+        first, last = seen_span(noisy, stddev) or np.searchsorted(edges, grid[list(span)]).tolist()
+        if sure is not None:  # what was seen at either end is there, though finer cells do not show it
+            before, beyond = np.searchsorted(edges, grid[list(sure)]).tolist()
+            first = first if edges[first] < grid[sure[0] + 1] else before
+            last = last if edges[last] > grid[sure[1] - 1] else beyond
         return replace(found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
