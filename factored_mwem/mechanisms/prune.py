@@ -126,7 +126,9 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
     if few is None and ends is None and len(first.values):  # popular values are all there is, however many
         few = first.values
     most = int(np.argmax(counts))  # something is there, though nothing shows it
-    low, high = thinning(believed, deviations, edges, ends) if ends else (most, most + 1)
+    low, high = ends or (most, most + 1)
+    if ends and found.edges is not None:  # else a bin is a decade, and one too many is beyond all values
+        low, high = thinning(believed, deviations, edges, ends)
     if few is not None:
         listed = in_json(found, few)
         if texts or found.unit == "number":  # of any number of digits: nothing says how they are written

@@ -402,11 +402,15 @@ class ColumnDiscovery:
             if len(edges) == before:
                 break
         noisy, stddev = self.histogram("detail", edges, left)
-        first, last = seen_span(noisy, stddev) or np.searchsorted(edges, grid[list(span)]).tolist()
+        seen = seen_span(noisy, stddev)
         if sure is not None:  # what was seen at either end is there, though finer cells do not show it
             before, beyond = np.searchsorted(edges, grid[list(sure)]).tolist()
+            first, last = seen or (before, beyond)
             first = first if edges[first] < grid[sure[0] + 1] else before
-            last = last if edges[last] > grid[sure[1] - 1] else beyond
+            seen = first, last if edges[last] > grid[sure[1] - 1] else beyond
+        if seen is None:
+            return found  # something is there, but neither look says where
+        first, last = seen
         return replace(found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:

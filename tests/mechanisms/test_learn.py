@@ -307,6 +307,21 @@ def test_what_lies_beyond_all_bins_is_counted_and_not_as_kept() -> None:
     assert (made.codes[[0, -1]] == [0, made.attribute.size - 1]).all()
 
 
+def test_no_decade_is_kept_for_what_thins_out() -> None:
+    """Seen to fail: where no look saw anything beside 0, noise alone made bins to 1,000,000 and beyond, and
+    the mean of capital gains came out fifty deviations too high in one of forty releases.
+    """
+    found = FoundColumn(
+        pa.field("x", pa.int64(), False), "integer", 8000, 8000, values={0.0: 7000}, stddev=30.0
+    )
+    first = First.of(found)
+    noisy = np.zeros(first.attribute.size, dtype=np.int64)
+    for low, count in ((1000, 300), (10_000, 75), (100_000, 75)):  # the last two are noise of 30
+        noisy[first.attribute.bin_codes[np.searchsorted(first.edges, low)]] = count
+    noisy[first.attribute.special_codes] = 7000
+    assert pruning.prune_domain(first, noisy, 30.0).attribute.cuts.tolist() == [1000, 10_000]
+
+
 @pytest.mark.parametrize("least", [10**9, 0])
 def test_a_mixed_column_is_text_whether_its_texts_are_found_or_not(least: int) -> None:
     """Seen to fail: where noise hid the words for missing, the same job wrote whole numbers."""
