@@ -112,7 +112,7 @@ def _people(people: PeopleForecast | None) -> dict[str, str]:
     )
     if people.constant is None:
         same = "in all rows of a person: noisy counts decide which columns are, for "
-        same += f"{people.constancy_share:.1%} of the budget, up to four times as much if people are few"
+        same += f"{people.constancy_share:.1%} of the budget, up to six times as much if people are few"
     else:
         same = (
             f"in all rows of a person: {_listed(dict.fromkeys(people.constant, 'learnt'))} (declared, free)"

@@ -114,10 +114,17 @@ def expectation(manifest: Manifest) -> list[str]:
 
 
 def found_rules(manifest: Manifest) -> list[str]:
-    """The rules between columns that were found inside the budget, in one line."""
+    """The rules between columns that were found inside the budget, in one line; and what noisy counts say is
+    the same in all rows of a person.
+    """
     words = [piece(rule.words) for rule in manifest.found_rules]
     more = f"; and {len(words) - MOST_FOUND:,} more" if len(words) > MOST_FOUND else ""
-    return [f"{'; '.join(words[:MOST_FOUND])}{more}: kept in every row"] if words else []
+    lines = [f"{'; '.join(words[:MOST_FOUND])}{more}: kept in every row"] if words else []
+    if manifest.people is not None and manifest.policy.get("person_columns") is None:
+        same = manifest.people.constant
+        what = piece(some_names(same)) if same else "no column, as far as noisy counts tell"
+        lines.append(f"the same in all rows of a person: {what} (--person-columns says it)")
+    return lines
 
 
 def _certified(certificate: Certificate) -> list[str]:

@@ -64,6 +64,10 @@ MULTIPLES = (1, *(first * 10**e for e in range(7) for first in (5, 10)))
 """What whole numbers are rounded to, each a multiple of the one before."""
 UNROUNDED = 0.1
 """The share of a column's numbers that may be no multiple of what they are rounded to, noise and all."""
+NEAR_ZERO = 1 / 256
+"""Of the furthest clear cell: cells closer to 0, in which nothing is seen, are of no use."""
+WITHIN = 8.0
+"""Times the size of what is clear that what is not may be, to be looked at again."""
 DECADES = 100.0
 """Numbers further apart than so many times are cut by their magnitude."""
 TINY = (1e-100, 1e-30, 1e-20, 1e-15, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5)
@@ -111,12 +115,14 @@ def wide_grid(unit: str) -> np.ndarray:
     return np.concatenate([-decades[::-1], np.arange(-3, 10), decades]).astype(np.int64)
 
 
-def clear_span(noisy: np.ndarray, stddev: float, level: float = CLEAR) -> tuple[int, int] | None:
+def clear_span(
+    noisy: np.ndarray, stddev: float, level: float = CLEAR, widths: Sequence[int] = (3, 10, 30)
+) -> tuple[int, int] | None:
     """The first and the last cell (beyond) whose noisy count stands out by `level` standard deviations, alone
-    or together with neighbours; None if none does.
+    or together with neighbours, as many as `widths` say; None if none does.
     """
     clear = noisy > level * stddev
-    for width in (3, 10, 30):  # what is thin may be clear as a whole
+    for width in widths:  # what is thin may be clear as a whole
         for start in range(0, len(noisy), width):
             block = slice(start, start + width)
             left = np.where(clear[block], 0, noisy[block])
@@ -124,6 +130,31 @@ def clear_span(noisy: np.ndarray, stddev: float, level: float = CLEAR) -> tuple[
                 clear[block] = True
     places = np.flatnonzero(clear)
     return (int(places[0]), int(places[-1]) + 1) if len(places) else None
+
+
+def thinned_span(
+    noisy: np.ndarray, stddev: float, grid: np.ndarray, span: tuple[int, int]
+) -> tuple[int, int]:
+    """The `span` of a coarse grid with the cells beside it that hold what thins out, on the other side of 0
+    too, but none further from 0 than WITHIN times the span.
+    """
+    low, high = thinning(noisy, np.full(len(noisy), stddev), grid, span, weak=1)
+    reach = WITHIN * float(np.abs(grid[list(span)]).max())
+    least, most = np.searchsorted(grid, [-reach, reach]).tolist()
+    return min(span[0], max(low, least)), max(span[1], min(high, most))
+
+
+def near_zero_together(edges: np.ndarray, noisy: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:
+    """(edges, noisy counts) of the same cells, but for those that may be empty and lie closer to 0 than
+    NEAR_ZERO of the furthest clear cell: they are one on each side, in which nothing is. On a grid of
+    magnitudes forty cells lie between -.1 and .1, and their noise together hid what lay beyond.
+    """
+    ends = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    furthest = float(ends[noisy > CLEAR * stddev].max(initial=0))
+    tiny = (noisy <= THIN * stddev) & (ends < NEAR_ZERO * furthest)
+    first = tiny & ~np.concatenate([[False], tiny[:-1] & (edges[1:-1] != 0)])
+    kept = ~tiny | first
+    return np.append(edges[:-1][kept], edges[-1:]), np.where(tiny, 0, noisy)[kept]
 
 
 def level(cells: int, odds: float = ODDS) -> float:
@@ -165,19 +196,20 @@ def _outermost(counts: np.ndarray, deviations: np.ndarray, least: float) -> int 
 
 
 def thinning(
-    noisy: np.ndarray, stddev: np.ndarray, edges: np.ndarray, ends: tuple[int, int]
+    noisy: np.ndarray, stddev: np.ndarray, edges: np.ndarray, ends: tuple[int, int], weak: int = 0
 ) -> tuple[int, int]:
     """`ends`, the first and the last bin (beyond) in which something is seen, with those further out that
     hold what thins out: too little to be seen, but what a mean is made of. `noisy`, `stddev: float[bin]`.
+    `weak`: how often the way out may lead through bins that show nothing, as those around 0.
     """
     first, last = ends
     widths = np.diff(edges.astype(np.float64))
     sides = slice(first, None, -1), slice(last - 1, None)  # each from the last bin inside outwards
-    before, after = (_thins(noisy[side], stddev[side], widths[side]) for side in sides)
+    before, after = (_thins(noisy[side], stddev[side], widths[side], weak) for side in sides)
     return first - before, last + after
 
 
-def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray) -> int:
+def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray, weak: int) -> int:
     """How many bins after the first one hold something, if none is fuller for its width than the one before
     it: least squares (isotonic regression) make blocks of equally full bins. As many are kept, outwards, as
     explain what was seen by THINS standard deviations together, and by one each.
@@ -197,7 +229,8 @@ def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray) -> in
     for sums, squares, bins in blocks:
         full = min(sums / squares, float(counts[0]))
         gain = full * (2 * sums - full * squares)
-        if full <= 0 or gain < 1:
+        weak -= gain < 1
+        if full <= 0 or weak < 0:
             break
         evidence, reached = evidence + gain, reached + bins
         kept = reached if evidence >= THINS**2 else kept

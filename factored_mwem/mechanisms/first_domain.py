@@ -37,6 +37,8 @@ FEW = 32
 """A column of at most so many values is a set of categories, whatever its type."""
 TOLD = 2**50
 """Below this a whole number of steps and the next one are different floats in any unit."""
+FURTHEST = 10**18
+"""Whole numbers beyond are counted with those up to here, where all that lies beyond is counted."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
@@ -46,12 +48,15 @@ class First:
     """An attribute to measure first, and what it is made from.
 
     `edges: [bins + 1]` and `values: [special]` are in the unit of `found`; a column of text has none.
+    `beyond`: how many of the first and of the last bins are there for all that lies further out, which is
+    counted so that nobody takes it to be kept.
     """
 
     found: FoundColumn
     attribute: Attribute
     edges: np.ndarray
     values: np.ndarray
+    beyond: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, found: FoundColumn) -> First:
@@ -71,20 +76,34 @@ class First:
         least, most = bounds_of(found)
         values = [value for value in found.values if least <= value <= most]
         special = np.sort(np.array(values, dtype=coarse_grid(found.unit).dtype))
-        edges = edges_of(found, special)
+        inner = edges_of(found, special)
+        edges, beyond = with_all_beyond(found, inner, special)
         facts |= {"edges": edges_in_json(found, edges)}
         words = set(found.texts) - set(MARKERS)
         texts = sorted(text for text in words if found.unit not in MOMENTS or not is_moment(text))
         if found.mixed and not texts:  # the column is text in any case, though no text of its own was found
             texts, facts["other"] = [OTHER], OTHER
         facts["specialValues"] = [*in_json(found, special), *texts] or None
-        return cls(found, Attribute.model_validate(facts), edges, special)
+        return cls(found, Attribute.model_validate(facts), edges, special, beyond)
+
+    @property
+    def inner(self) -> slice:
+        """The bins that a column may have in the end."""
+        return slice(self.beyond[0], len(self.edges) - 1 - self.beyond[1])
+
+    @property
+    def without_beyond(self) -> Attribute:
+        """The attribute without the bins beyond."""
+        edges = self.edges[self.inner.start : self.inner.stop + 1]
+        facts = self.attribute.model_dump(by_alias=True, exclude_unset=True)
+        return Attribute.model_validate({**facts, "edges": edges_in_json(self.found, edges)})
 
     @property
     def span(self) -> tuple[float, float]:
         """Where the column is known to be: the cells of discovery, and popular values; all where none are."""
         ends = self.found.edges if self.found.edges is not None else self.values
-        known = np.concatenate([ends, self.values]) if len(ends) else self.edges
+        inner = self.edges[self.inner.start : self.inner.stop + 1]
+        known = np.concatenate([ends, self.values]) if len(ends) else inner
         return known.min().item(), known.max().item()
 
     def counted(self, noisy: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:
@@ -171,17 +190,35 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         if len(among):
             beyond = among[-1] + found.tick if found.unit != "number" else np.nextafter(among[-1], np.inf)
             edges = np.unique(np.concatenate([edges, [among[0], beyond]])).astype(grid.dtype)
-    least, most = bounds_of(found)
-    beyond = most + found.tick if found.unit != "number" else most
-    whole = grid.dtype == np.int64
-    ends = [
-        max(edges[0], math.ceil(least) if whole else least),
-        min(edges[-1], int(beyond) if whole else beyond),
-    ]
+    limits = limits_of(found)
+    ends = max(edges[0], limits[0]), min(edges[-1], limits[1])
     edges = np.unique(np.array([e for e in [*edges, *ends] if ends[0] <= e <= ends[1]], dtype=grid.dtype))
     if len(edges) < 2:
-        edges = np.array([max(least, 0), max(least, 0) + found.tick]).astype(grid.dtype)
+        least = max(limits[0], 0)
+        edges = np.array([least, least + found.tick]).astype(grid.dtype)
     return with_values_left(edges, values.tolist(), found.tick)
+
+
+def limits_of(found: FoundColumn) -> tuple[float, float]:
+    """The least unit that the column can hold, and what is beyond the greatest."""
+    least, most = bounds_of(found)
+    return (least, most) if found.unit == "number" else (math.ceil(least), int(most) + found.tick)
+
+
+def with_all_beyond(
+    found: FoundColumn, edges: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """The edges with a bin at either end for all that lies further out, where anything can, and how many
+    there are at each end. `values`: the popular ones, which are in no bin.
+    """
+    whole = found.unit == "integer"
+    ends = (-FURTHEST, FURTHEST) if whole else coarse_grid(found.unit)[[0, -1]].tolist()
+    limits = limits_of(found)
+    least, most = max(ends[0], limits[0]), min(ends[1], limits[1])
+    few = len(values) * found.tick if found.unit != "number" else 0
+    before, after = int(least + few < edges[0]), int(edges[-1] + few < most)
+    further = np.array([least, most], dtype=edges.dtype)
+    return np.concatenate([further[:before], edges, further[2 - after :]]), (before, after)
 
 
 def among_values(values: np.ndarray, tick: int) -> np.ndarray:

@@ -177,10 +177,10 @@ def compatible(
 
 
 def _total_of(rule: Arithmetic, firsts: Mapping[str, First]) -> Attribute | None:
-    """An attribute for the sum or product of others, which has bins for all that their first attributes may
-    come to; None if the column cannot hold that.
+    """An attribute for the sum or product of others, which has bins for all that theirs may come to; None if
+    the column cannot hold that.
     """
-    target, parts = firsts[rule.columns[0]], [firsts[name].attribute for name in rule.of]
+    target, parts = firsts[rule.columns[0]], [firsts[name].without_beyond for name in rule.of]
     ends = ends_of(rule, parts)
     scale, (least, most) = target.found.scale, bounds_of(target.found)
     first, last = math.floor(ends[0] * scale) - 1, math.ceil(ends[1] * scale) + 1

@@ -8,7 +8,7 @@ the popular values were found by, are what the mechanism begins from.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from types import MappingProxyType
@@ -54,6 +54,15 @@ IN_VAIN = 0.5
 """The same when all columns have been measured: most of the budget is spent then, and rows that say how far
 off they are are worth more than none.
 """
+LOOKS = {
+    "clock": "most of its values look like times of day, which are text here: write them as numbers, such as "
+    "minutes since midnight, or with their date",
+    "dated": "most of its values look like dates that are not written by ISO 8601: say how they are written, "
+    "as in --date-format '%m/%d/%Y %H:%M:%S', or store them as dates",
+    "untold": "so few of its values are not missing that noise hides whether they are numbers, dates or "
+    "text: declare its type",
+}
+"""What a column of text looks like, by FoundColumn, and what to do about it."""
 FEWEST = {"string": 12, "boolean": 3}
 OF_NUMBERS = 8
 """How many times the rows that a text needs to be found, where its rows hold no other rare value, a table
@@ -71,7 +80,7 @@ class Learning:
     `enough`: about how many rows, or people, a value needs to be found for sure, by column. `lists`: the
     public lists whose values were looked for. `rounded`: of columns of whole numbers, the noisy count of rows
     (or people) whose decimals were lost, too few to be seen, and its standard deviation. `hidden`: in words,
-    how much noise hides of the mean column, where it is much.
+    how much noise hides of the mean column, where it is much. `looks`: of columns of text, as FoundColumn.
     """
 
     domain: Domain
@@ -84,6 +93,7 @@ class Learning:
     dropped: tuple[str, ...] = ()
     relations: tuple[Relation, ...] = ()
     hidden: str = ""
+    looks: Mapping[str, str] = field(default_factory=dict)
 
 
 class Serves(NamedTuple):
@@ -212,6 +222,7 @@ def _learnt(
         },
         tuple(one.attribute.name for one in firsts if one.attribute.name not in attributes),
         tuple(relations),
+        looks={column.column.name: column.looks for column in found if column.looks},
     )
 
 
@@ -322,7 +333,8 @@ def _check_texts(
     unique = [name for name, share in lost.items() if share > RARE]
     if needed is not None:
         lost = {name: share for name, share in lost.items() if name not in unique or name in needed}
-    _check_lost(session, rows, lost, unique, most)
+    hints = [f"; {each.column.name!r}: {LOOKS[each.looks]}" for each in found if each.looks]
+    _check_lost(session, rows, lost, unique, most, hints[0] if hints else "")
 
 
 def _check_worth(
@@ -343,10 +355,15 @@ def _check_worth(
 
 
 def _check_lost(
-    session: Session, rows: float, lost: Mapping[str, float], unique: Sequence[str], most: float
+    session: Session,
+    rows: float,
+    lost: Mapping[str, float],
+    unique: Sequence[str],
+    most: float,
+    hint: str = "",
 ) -> str:
     """In words, if it is much. `lost`: the share of the rows that is wrong, by column; `unique`: where each
-    value is rare; `most`: of the mean column.
+    value is rare; `most`: of the mean column; `hint`: what may help.
     """
     mean = sum(lost.values()) / max(len(lost), 1)
     if mean <= HOPELESS:
@@ -357,7 +374,7 @@ def _check_lost(
         what += f" (too few rows share any value of {some_names(unique)}: --drop-unique leaves that out)"
     if mean <= most:
         return f"{what}; a declared domain (`fmwem domain draft` prints one) would tell more of it"
-    raise _nothing(session, what, rows, alone=len(lost) == 1)
+    raise _nothing(session, what + hint, rows, alone=len(lost) == 1)
 
 
 def _nothing(session: Session, what: str, rows: float, *, alone: bool = False) -> NothingLearnt:

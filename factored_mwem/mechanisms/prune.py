@@ -116,22 +116,26 @@ def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str
 
 def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[str, Any]:
     """Without the bins at both ends that are not clear, or without any where few values are all there is."""
-    found, texts = first.found, first.attribute.sentinels
+    found, texts, inner = first.found, first.attribute.sentinels, first.inner
     counts = noisy[first.attribute.bin_codes]
     odds = AT_ENDS if found.edges is not None else ANYWHERE
-    believed = discounted(counts, deviations, first.edges, first.span)
-    few, ends = _few(first, counts, deviations), seen_span(believed, deviations, odds)
+    few = _few(first, counts, deviations)
+    edges, counts, deviations = first.edges[inner.start : inner.stop + 1], counts[inner], deviations[inner]
+    believed = discounted(counts, deviations, edges, first.span)
+    ends = seen_span(believed, deviations, odds)
     if few is None and ends is None and len(first.values):  # popular values are all there is, however many
         few = first.values
     most = int(np.argmax(counts))  # something is there, though nothing shows it
-    low, high = thinning(believed, deviations, first.edges, ends) if ends else (most, most + 1)
+    low, high = ends or (most, most + 1)
+    if ends and found.edges is not None:  # else a bin is a decade, and one too many is beyond all values
+        low, high = thinning(believed, deviations, edges, ends)
     if few is not None:
         listed = in_json(found, few)
         if texts or found.unit == "number":  # of any number of digits: nothing says how they are written
             return {"specialValues": [*listed, *texts]}
         none = dict.fromkeys(("decimals", "zeros", "resolution"))
         return {"categories": listed, "categoriesOrdered": True, **none}
-    special, edges = first.attribute.special_values, first.edges[low : high + 1]
+    special, edges = first.attribute.special_values, edges[low : high + 1]
     facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
     singles = _singles(first, edges, counts[low:high])
     if singles is not None:

@@ -14,7 +14,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.learn import Learning, Serves
+from factored_mwem.mechanisms.learn import LOOKS, Learning, Serves
 from factored_mwem.mechanisms.learn import learn as learn_within
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
@@ -129,5 +129,6 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
         stated.guarantee.spent_epsilon,
         stated.guarantee.delta,
     )
-    warnings = tuple(rounded_in_words(learnt))
+    looks = (f"{name!r}: {LOOKS[look]}" for name, look in learnt.looks.items())
+    warnings = (*rounded_in_words(learnt), *looks)
     return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, learnt.lists, stated, warnings)

@@ -26,9 +26,11 @@ from factored_mwem.domain.grids import (
     PIECES,
     clear_span,
     coarse_grid,
+    near_zero_together,
     refine,
     rounded_to,
     seen_span,
+    thinned_span,
     zoom,
 )
 from factored_mwem.errors import InputError
@@ -50,10 +52,12 @@ from factored_mwem.privacy.single_values import AGAIN, single_values
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.kinds import (
     KINDS,
+    LOOKS,
     MAX_DECIMALS,
     MOMENTS,
     NUMBERS,
     RESOLUTIONS,
+    TEXTS,
     ZONES,
     kind_of,
 )
@@ -75,10 +79,12 @@ OUT = 3.0
 """The same from which the votes for a kind are counted among the rows, where too few are to be seen."""
 VOTES = Fraction(1, 30)
 """The share of the whole budget that all votes get; at most a tenth of the most that discovery may cost."""
-TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
+WORDS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
+NARROW = (3,)
+"""Cells of the first of those looks that are clear together, of which it is then known where they lie."""
 CLOSER, CLOSEST = Fraction(1, 8), 4
 """Of the second of those looks, what one at crowded cells costs, and how many there may be before it."""
 ROUNDING = Fraction(1, 4)
@@ -131,7 +137,7 @@ class Votes:
         nothing else stands out, or where numbers are codes.
         """
         numbers, moments = self.of(*NUMBERS), self.of(*MOMENTS)
-        texts = self.of("boolean", "string")
+        texts = self.of(*TEXTS)
         present = numbers + moments + texts
         if present <= 0 or self.believed("code"):
             return "string"
@@ -143,9 +149,17 @@ class Votes:
             return "number" if self.decimals() != 0 or self.zeros else "integer"
         return "datetime" if self.of(*MOMENTS[1:]) > INEXACT * moments else "date"
 
+    def looks(self) -> str:
+        """What most values of a column of text look like, one of LOOKS, if they do; "untold" where so few are
+        there that no kind is believed.
+        """
+        present = self.of(*NUMBERS) + self.of(*MOMENTS) + self.of(*TEXTS) + self.of("code")
+        found = (kind for kind in LOOKS if self.believed(kind) and 2 * self.of(kind) > present)
+        return next(found, "" if present > 0 else "untold")
+
     def mixed(self) -> bool:
         """Whether clearly more than a few values are texts."""
-        texts = self.of("boolean", "string")
+        texts = self.of(*TEXTS)
         return texts >= TOLERANCE * (texts + self.of(*NUMBERS, *MOMENTS)) > 0
 
     def decimals(self) -> int | None:
@@ -197,7 +211,7 @@ def discover(
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
     enough(rows_seen(votes), types)
-    each = {"boolean": 0, "string": TEXTS}
+    each = {"boolean": 0, "string": WORDS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
@@ -217,6 +231,7 @@ def discover(
             decimals=seen.decimals() if kind == "number" else None,
             zeros=seen.zeros if kind == "number" else 0,
             resolution=seen.resolution() if kind == "datetime" else None,
+            looks=seen.looks() if kind == kind_of(column) == "string" else "",
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
         sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory
@@ -370,9 +385,13 @@ class ColumnDiscovery:
         span = clear_span(noisy, stddev)
         if span is None:
             return found
-        inside = slice(span[0], span[1])
-        edges, step = grid[span[0] : span[1] + 1], max(self.found.tick, self.found.multiple_of)
-        edges = refine(edges, noisy[inside], stddev, pieces=PIECES, step=step)
+        low, high = thinned_span(noisy, stddev, grid, span)
+        sure = clear_span(noisy, stddev, widths=NARROW)
+        edges, inside = grid[low : high + 1], noisy[low:high]
+        step = max(self.found.tick, self.found.multiple_of)
+        if found.unit not in MOMENTS:
+            edges, inside = near_zero_together(edges, inside, stddev)
+        edges = refine(edges, inside, stddev, pieces=PIECES, step=step)
         left = fine
         for _ in range(CLOSEST):
             if edges.dtype == np.int64 and np.diff(edges).max() <= step:
@@ -383,7 +402,15 @@ class ColumnDiscovery:
             if len(edges) == before:
                 break
         noisy, stddev = self.histogram("detail", edges, left)
-        first, last = seen_span(noisy, stddev) or (0, len(noisy))
+        seen = seen_span(noisy, stddev)
+        if sure is not None:  # what was seen at either end is there, though finer cells do not show it
+            before, beyond = np.searchsorted(edges, grid[list(sure)]).tolist()
+            first, last = seen or (before, beyond)
+            first = first if edges[first] < grid[sure[0] + 1] else before
+            seen = first, last if edges[last] > grid[sure[1] - 1] else beyond
+        if seen is None:
+            return found  # something is there, but neither look says where
+        first, last = seen
         return replace(found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:

@@ -40,8 +40,10 @@ class FoundColumn:
     the coarse grid, of `coarse_stddev`. `edges`, `noisy`: finer cells and their noisy counts, of
     `cell_stddev`; none if nothing stands out. `multiple_of`: what nearly all of what is left of whole numbers
     is rounded to. `mixed`: whether the votes say that there are texts beside the numbers or moments of a
-    column of text, found or not. `rounded`: the noisy count of rows that hold decimals in a column of whole
-    numbers, too few to be told from its noise of `rounded_stddev`; that is 0 where it was not counted.
+    column of text, found or not. `looks`: what most values of a column of text look like, one of LOOKS, or
+    "untold" where so few are there that noise hides of what kind they are. `rounded`: the noisy count of rows
+    that hold decimals in a column of whole numbers, too few to be told from its noise of `rounded_stddev`;
+    that is 0 where it was not counted.
     """
 
     column: pa.Field
@@ -73,6 +75,7 @@ class FoundColumn:
     numbers: float = 0.0
     vote_stddev: float = 0.0
     mixed: bool = False
+    looks: str = ""
     rounded: float = 0.0
     rounded_stddev: float = 0.0
 

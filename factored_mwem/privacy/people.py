@@ -41,13 +41,17 @@ CLEAR = 20.0
 """Standard deviations of its noise that a number of people needs for a share of it to be told."""
 CLEAR_ENOUGH = 10.0
 """The same for how often rows agree, where an error does less harm."""
-SURE = 2.0
-"""Standard deviations that a column may lie below NEARLY: what is the same is lost to noise once in fifteen
-times then, and what is the same for nine people of ten is hardly ever taken for it.
+NEARLY, VARIES = 0.98, 0.9
+"""A column is taken to be the same in all rows of a person where it is for NEARLY all people, for of the
+others it is not by mistakes in the data; of one that is for VARIES of them that would be wrong.
 """
-NEARLY = 0.98
-"""A column is taken to be the same in all rows of a person where it is for at least this share of people: of
-the others it is not by mistakes in the data.
+SURE = 2.0
+"""Standard deviations that a column may lie below NEARLY of all people, but not below the middle of both."""
+DOUBT, AGAIN = 3.0, 2
+"""Standard deviations about that middle in which a column is looked at again, at so many times
+CONSTANCY_SHARE. Where people are as few as CLEAR allows, of 15 columns one that is the same for all is lost
+once in 25 releases, and one that is for .87 of people taken once in 250; if five are in doubt, once in 7 and
+once in 50.
 """
 
 
@@ -176,17 +180,35 @@ def constant_columns(
     session: Session, table: PeopleSource, columns: Sequence[str], people: float | None = None
 ) -> list[str]:
     """The columns that are the same in all rows of a person, as far as noise can tell. Of `people`, a noisy
-    number, it follows how much is spent. Cost: CONSTANCY_SHARE of what is left, up to MOST_TIMES as much.
+    number, it follows how much is spent. Cost: CONSTANCY_SHARE of what is left, up to MOST_TIMES as much; and
+    AGAIN times it for a second look at columns that the first leaves in doubt. Both looks are averaged.
     """
-    sealed = PrivateConstancy.of(table, columns)
+    if not columns:
+        return []
     most = CLOSE["constant"] * people if people is not None else None
+    sealed = PrivateConstancy.of(table, columns)
     cost = _cost(session, sealed.query(None, session.unit), CONSTANCY_SHARE, most)
     taken = session.measure(sealed, None, cost=cost, stage="discover")
-    several = float(taken.noisy[-1])
-    if several < CLEAR * taken.stddev:
+    several, stddev = float(taken.noisy[-1]), taken.stddev
+    if several < CLEAR * stddev:
         return []
-    least = NEARLY * several - SURE * taken.stddev
-    return [name for name, same in zip(columns, taken.noisy[:-1].tolist(), strict=True) if same >= least]
+    middle = (NEARLY + VARIES) / 2
+    counts = dict(zip(columns, taken.noisy[:-1].astype(float).tolist(), strict=True))
+    sure = {name: _least(several, stddev) <= counts[name] for name in columns}
+    doubted = [name for name in columns if abs(counts[name] - middle * several) < DOUBT * stddev]
+    if doubted:
+        sealed, cost = PrivateConstancy.of(table, doubted), session.left * CONSTANCY_SHARE * AGAIN
+        again = session.measure(sealed, None, cost=cost, stage="discover")
+        weight = again.stddev**2 / (stddev**2 + again.stddev**2)
+        both = weight * np.array([*map(counts.__getitem__, doubted), several]) + (1 - weight) * again.noisy
+        least = _least(float(both[-1]), stddev * weight**0.5)
+        sure |= {name: least <= same for name, same in zip(doubted, both[:-1].tolist(), strict=True)}
+    return [name for name in columns if sure[name]]
+
+
+def _least(several: float, stddev: float) -> float:
+    """Of how many of `several` people a column must be the same."""
+    return max(NEARLY * several - SURE * stddev, (NEARLY + VARIES) / 2 * several)
 
 
 def agreement_in(

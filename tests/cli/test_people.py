@@ -36,6 +36,7 @@ def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Path, fmwem: Fmwem) -> None:
     done = fmwem(*PEOPLE, *SMALL)
     assert done.code == 0 and "made-up people in 'patient'" in done.err
+    assert "the same in all rows of a person: sex (--person-columns says it)" in done.err
     assert "fmwem answer" not in done.err and "fmwem report visits.synthetic.manifest.json" in done.err
     out = pq.read_table("visits.synthetic.parquet").to_pandas()
     assert list(out.columns) == ["patient", "sex", "ward"]

@@ -206,6 +206,23 @@ def test_a_tail_that_thins_out_is_kept_and_noise_beyond_an_end_is_not() -> None:
         assert mirrored == (6 - ends[name], 6), name
 
 
+def test_empty_cells_around_0_are_one_on_each_side() -> None:
+    """Seen to fail: the noise of forty of them hid the other half of a column of numbers around 0."""
+    grid = grids.coarse_grid("number")
+    counts = np.zeros(len(grid) - 1, dtype=np.int64)
+    inside = (grid[:-1] >= -2) & (grid[1:] <= 2)
+    counts[np.flatnonzero(inside)[[0, 1, -2, -1]]] = 200
+    at = int(np.searchsorted(grid, 1e-5))  # something is seen there, and stays where it is
+    counts[at] = 30
+    edges, left = grids.near_zero_together(grid, counts + 5, 10.0)
+    near = edges[np.abs(edges) < 2 / 256].tolist()
+    assert near == [-0.005, 0.0, 1e-5, 1e-4, 0.005] and set(edges.tolist()) <= set(grid.tolist())
+    within = np.flatnonzero((edges[:-1] >= -0.005) & (edges[1:] <= 0.005))
+    assert left[within].tolist() == [0, 0, 35, 0]
+    nothing = grids.near_zero_together(grid, counts * 0, 10.0)
+    assert nothing[0].tolist() == grid.tolist()
+
+
 @settings(max_examples=60, deadline=None)
 @given(cells(), st.integers(0, 2), st.integers(0, 2))
 def test_what_thins_out_only_adds_to_what_is_seen(

@@ -26,7 +26,7 @@ from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms import prune as pruning
-from factored_mwem.mechanisms.first_domain import First
+from factored_mwem.mechanisms.first_domain import FURTHEST, First
 from factored_mwem.mechanisms.learn import Learning, learn
 from factored_mwem.mechanisms.prune import Pruned
 from factored_mwem.privacy.discover import INEXACT
@@ -239,14 +239,14 @@ def test_values_at_the_ends_are_neither_spread_nor_made_up() -> None:
     gain = np.where(rng.random(20_000) < 0.02, 99_999, rng.integers(1000, 9000, 20_000))
     table = pa.table({"age": age, "gain": gain, "known": np.zeros(20_000, bool)})
     wrong = 0
-    for seed in range(15):  # noise alone is an end once in 100 columns
+    for seed in range(15):  # noise alone is an end of one of both columns once in 14
         domain = learnt(table, drawn(np.random.default_rng(seed), False), 3.0)[0].domain
         ages, gains = np.concatenate([domain["age"].cuts, domain["age"].specials]), domain["gain"]
         age_ends = ages.min(), ages.max()
         assert age_ends[0] <= 20 and age_ends[1] >= 70
         assert 99_999 in gains.specials or {99_999, 100_000} <= set(gains.cuts.tolist())
         wrong += age_ends[0] < 15 or age_ends[1] > 92 or gains.cuts[-1] > 100_000
-    assert wrong <= 1
+    assert wrong <= 3
 
 
 def test_the_check_sees_rows_that_are_recoded_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,6 +271,55 @@ def test_many_popular_values_are_all_there_is() -> None:
         made, _ = learnt(table, drawn(np.random.default_rng(seed), False), 5.0)
         known = made.domain["x"]
         assert known.categorical and set(known.values) <= set(range(18, 90))
+
+
+def test_neither_side_of_signed_decimals_is_lost_nor_said_to_be_kept() -> None:
+    """Seen to fail: two in five such columns lost all that is positive, or all that is negative, and nearly
+    all of it was said to be kept.
+    """
+    lost, wrong = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        table = pa.table({f"x{i}": rng.standard_normal(3000) for i in range(14)})
+        made, _ = learnt(table, drawn(rng, False), 1.0)
+        for attribute in made.domain:
+            x = table[attribute.name].to_numpy()
+            lost.append(float(((x < attribute.cuts[0]) | (x >= attribute.cuts[-1])).mean()))
+            wrong.append(abs(made.fates[attribute.name].kept - 1 + lost[-1]))
+    assert max(lost) < 0.25 and np.mean(lost) < 0.08, sorted(lost)
+    assert max(wrong) < 0.15 and np.mean(wrong) < 0.04, sorted(wrong)
+
+
+def test_what_lies_beyond_all_bins_is_counted_and_not_as_kept() -> None:
+    """Seen to fail: a fifth of the values, which no look had seen, came out in the last bin and counted as
+    kept.
+    """
+    found = FoundColumn(pa.field("x", pa.int64(), False), "integer", 1000, 1000, stddev=1.0)
+    cells = {"edges": np.array([0, 500, 1000]), "noisy": np.array([400, 400]), "cell_stddev": 10.0}
+    coarse = np.zeros(len(coarse_grid("integer")) - 1, dtype=np.int64)
+    first = First.of(replace(found, coarse=coarse, coarse_stddev=1e4, **cells))
+    assert first.beyond == (1, 1) and first.edges[0] == -FURTHEST and first.edges[-1] == FURTHEST
+    noisy = np.where((first.edges[:-1] >= 0) & (first.edges[1:] <= 1000), 100, 0)
+    noisy[-1] = noisy.sum() // 4
+    made = pruning.prune_domain(first, noisy, 2.0)
+    assert made.attribute.cuts.tolist()[0] == 0 and made.attribute.cuts[-1] == 1000
+    assert made.fate[:2] == pytest.approx((0.8, 0.2), abs=0.01)
+    assert (made.codes[[0, -1]] == [0, made.attribute.size - 1]).all()
+
+
+def test_no_decade_is_kept_for_what_thins_out() -> None:
+    """Seen to fail: where no look saw anything beside 0, noise alone made bins to 1,000,000 and beyond, and
+    the mean of capital gains came out fifty deviations too high in one of forty releases.
+    """
+    found = FoundColumn(
+        pa.field("x", pa.int64(), False), "integer", 8000, 8000, values={0.0: 7000}, stddev=30.0
+    )
+    first = First.of(found)
+    noisy = np.zeros(first.attribute.size, dtype=np.int64)
+    for low, count in ((1000, 300), (10_000, 75), (100_000, 75)):  # the last two are noise of 30
+        noisy[first.attribute.bin_codes[np.searchsorted(first.edges, low)]] = count
+    noisy[first.attribute.special_codes] = 7000
+    assert pruning.prune_domain(first, noisy, 30.0).attribute.cuts.tolist() == [1000, 10_000]
 
 
 @pytest.mark.parametrize("least", [10**9, 0])

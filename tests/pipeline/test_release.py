@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 from support.fakes import FakeNoise
 
 from factored_mwem import (
@@ -326,6 +327,25 @@ def test_what_is_said_of_rare_values_is_what_is_known() -> None:
     assert needed is not None and "became 'other'; --drop-unique" in tail
     assert re.match(rf"'town': (19|20|21)% of the rows became 'other' \({few} cannot be told", town)
     assert 550 < int(needed[1]) < 750  # found for sure, whatever rows hold
+
+
+def test_text_that_looks_like_times_says_how_to_have_it_read(tmp_path: Path) -> None:
+    """Seen to fail: both were called an identifier or free text, and rows were in no order without a word."""
+    rng = np.random.default_rng(0)
+    who, seconds, days = np.arange(9000) // 3, rng.integers(0, 86_400, 9000), rng.integers(0, 9000, 9000)
+    moments = (np.datetime64("1990-01-01") + days).astype(object)
+    table = {
+        "who": who,
+        "time": [f"{s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in seconds.tolist()],
+        "born": [f"{d.month}/{d.day}/{d.year} 0:00:00" for d in moments],
+        **{f"k{i}": rng.choice(["a", "b"], 9000) for i in range(6)},
+    }
+    policy = Policy.of(epsilon=20.0, privacy_id="who", people=True, order_by="time")
+    csv.write_csv(pa.table(table), tmp_path / "t.csv")
+    warnings = make(Request.of(tmp_path / "t.csv", 1, policy), noise=FakeNoise()).manifest.warnings
+    assert any("times of day" in w and "all became 'other'" in w for w in warnings if w.startswith("'time'"))
+    assert any("stay in the order of the table" in w for w in warnings if w.startswith("'time'"))
+    assert any("--date-format '%m/%d/%Y %H:%M:%S'" in w for w in warnings if w.startswith("'born'"))
 
 
 @pytest.mark.usefixtures("quiet")

@@ -713,3 +713,36 @@ def test_rows_are_told_from_the_kinds_that_stand_out() -> None:
     assert np.std(told) < np.std(summed) / 2.5 and abs(np.mean(told) - rows) < 20
     few = np.eye(len(KINDS))[0] * 2 * sigma
     assert rows_seen([Votes(few, sigma)]) == 2 * sigma
+
+
+def test_where_neither_look_says_where_values_lie_none_is_made_up() -> None:
+    """Seen to fail: ten cells of two deviations each, and no finer cell that shows anything, were a column
+    from end to end.
+    """
+    grid = coarse_grid("integer")
+    begin = int(np.searchsorted(grid, 1000)) // 30 * 30 + 10
+
+    def noisy(values: np.ndarray, scale: float) -> np.ndarray:
+        if len(values) != len(grid) - 1:
+            return values
+        counts = np.zeros(len(values), dtype=np.int64)
+        counts[begin : begin + 10] = int(2 * scale)
+        return counts
+
+    (found,) = found_in(pa.table({"c": [0] * 9000 + [1]}), FakeNoise(offset=noisy), Policy.of(epsilon=1.0))
+    assert found.coarse is not None and found.coarse.max() > 0 and found.edges is None
+
+
+def test_what_text_looks_like_is_said_where_votes_are_believed() -> None:
+    """Seen to fail: of a column that was missing nearly everywhere nobody said that noise hides its type."""
+
+    def looks(**votes: int) -> tuple[str, str]:
+        seen = Votes(np.array([votes.get(kind, 0) for kind in KINDS], dtype=np.float64), 10.0)
+        return seen.type(), seen.looks()
+
+    assert looks(null=900, integer=40) == ("string", "untold")
+    assert looks(null=900, integer=60) == ("integer", "")  # the few that there are tell
+    assert looks(clock=600, string=300) == ("string", "clock")
+    assert looks(dated=600, null=900) == ("string", "dated")
+    assert looks(clock=300, string=600) == looks(string=600) == looks(code=600) == ("string", "")
+    assert looks(integer=900, dated=20) == ("integer", "")

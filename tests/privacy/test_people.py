@@ -43,6 +43,8 @@ from factored_mwem.privacy.distances import (
 )
 from factored_mwem.privacy.people import (
     CAPS,
+    CONSTANCY_SHARE,
+    MOST_TIMES,
     PrivateConstancy,
     PrivateSizes,
     _sizes,
@@ -51,7 +53,7 @@ from factored_mwem.privacy.people import (
     most_rows,
 )
 from factored_mwem.privacy.rows import SCORE_GRID, Rows
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Session, noise_for
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.codes import Codes
 from factored_mwem.tables.backends.opening import open_source
@@ -719,8 +721,8 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
     table = pa.table({"who": who, "a": own[who], "b": rng.integers(0, 3, len(who))})
     policy = Policy.of(privacy_id="who", people=True)
     source = open_source(table).people("who", policy.contributions, policy.unit.row_weight)
-    chosen = ((0, 12, ["a"], 2), (1_000_000, 64, ["a", "b"], 1), (-1_000_000, 2, [], 2))
-    for offset, most, constant, looks in chosen:
+    chosen = ((0, 12, ["a"], 2, ["a"]), (1_000_000, 64, ["a", "b"], 1, []), (-1_000_000, 2, [], 2, []))
+    for offset, most, constant, looks, doubted in chosen:
         noise = FakeNoise(offset=offset)
         session = Session(Accountant(policy.budget()), policy.unit, noise)
         rows, beyond, people = most_rows(session, source)
@@ -731,7 +733,8 @@ def test_what_is_constant_and_how_many_rows_are_used_follow_from_noisy_numbers_a
         assert constant_columns(session, source, ["a", "b"]) == constant
         charges = [(c.stage, c.target) for c in session.accountant.entries]
         sizes = [("discover", ("people", "rows"))] * looks  # two where people are few for the noise
-        assert charges == [*sizes, ("discover", ("a", "b", "constant"))]
+        again = [("discover", (*doubted, "constant"))] * bool(doubted)
+        assert charges == [*sizes, ("discover", ("a", "b", "constant")), *again]
         assert [call.scale for call in noise.calls] == [c.scale for c in session.accountant.entries]
 
 
@@ -823,6 +826,34 @@ def test_numbers_of_rows_are_dealt_within_one_person_of_their_share() -> None:
     share = counts.within[2:] / counts.within[2:].sum()
     assert drawn[:2].tolist() == [1000, 500]
     assert np.abs(drawn[2:] - 4000 * share).max() <= 1 and len(set(drawn[2:].tolist())) > 1
+
+
+def test_what_varies_for_some_people_is_hardly_ever_taken_to_be_the_same() -> None:
+    """At noise of a twenty-second of the people. Seen to fail: by one look alone, what is the same for all
+    was lost once in six; without the middle as a bound, what is for .87 of people was taken once in five.
+    """
+    policy, rng = Policy.of(privacy_id="who", people=True), np.random.default_rng(3)
+    names = [f"c{i}" for i in range(15)]
+    truth = dict.fromkeys(names, 0.3) | {"c0": 1.0, "c1": 0.87}
+    source = open_source(pa.table({"who": ["x"], **{name: [1] for name in names}}))
+    table = source.people("who", 64, policy.unit.row_weight)
+
+    def found() -> list[str]:
+        session = Session(Accountant(policy.budget()), policy.unit, FakeNoise())
+        of_all = PrivateConstancy.of(table, names).query(None, session.unit)
+        cost = session.left * CONSTANCY_SHARE * MOST_TIMES
+        several = 22 * noise_for(cost, of_all.sensitivity(session.composition), session.composition).stddev
+
+        def counted(values: np.ndarray, scale: float) -> np.ndarray:
+            asked = session.accountant.entries[-1].target[:-1]
+            exact = np.array([*(truth[name] * several for name in asked), several])
+            return np.rint(exact + rng.normal(0, scale, len(exact))).astype(np.int64)
+
+        noisy = replace(session, noise=FakeNoise(offset=counted))
+        return constant_columns(noisy, table, names, 0.0)
+
+    every = [name for _ in range(200) for name in found()]
+    assert every.count("c0") > 180 and every.count("c1") < 8 and {*every} <= {"c0", "c1"}
 
 
 def test_of_a_few_people_nothing_is_said_to_be_constant() -> None:

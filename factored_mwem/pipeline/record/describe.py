@@ -181,6 +181,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     for attribute in plan.domain:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
+    yield from _unordered(plan)
     yield from _losses(plan)
     if plan.learning is not None:
         if plan.learning.hidden:
@@ -212,20 +213,19 @@ def _losses(plan: Plan) -> Iterator[str]:
     """Warnings about values that learning a domain could not keep."""
     if plan.learning is None:
         return
-    from factored_mwem.mechanisms.learn import is_unique
+    from factored_mwem.mechanisms.learn import LOOKS, is_unique
 
     few = {name: _few(enough, plan.policy) for name, enough in plan.learning.enough.items()}
+    looks = plan.learning.looks
     for name in plan.learning.dropped:
-        yield f"{name!r} was left out: {_unseen(few[name])}"
+        yield f"{name!r} was left out: {LOOKS.get(looks.get(name, ''), _unseen(few[name]))}"
     for attribute in plan.domain:
         if attribute.name not in plan.learning.fates:  # a companion
             continue
         fate = plan.learning.fates[attribute.name]
         if is_unique(attribute, fate):
-            yield (
-                f"{attribute.name!r}: {_unseen(few[attribute.name])}; all became {OTHER!r}; "
-                "--drop-unique leaves such columns out"
-            )
+            why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
+            yield f"{attribute.name!r}: {why}; all became {OTHER!r}; --drop-unique leaves such columns out"
         elif max(fate.other, fate.clipped) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:
@@ -234,6 +234,19 @@ def _losses(plan: Plan) -> Iterator[str]:
                 )
             share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
+
+
+def _unordered(plan: Plan) -> Iterator[str]:
+    """A warning where the column that puts rows in order was learnt as text."""
+    name = plan.policy.order_by
+    if plan.learning is not None and name is not None and plan.domain[name].type == "string":
+        from factored_mwem.mechanisms.learn import LOOKS
+
+        why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
+        yield (
+            f"{name!r}: {why}; --order-by reads numbers and ISO 8601 times: of other values the rows of a "
+            "person stay in the order of the table"
+        )
 
 
 def rounded_in_words(learning: Learning) -> Iterator[str]:

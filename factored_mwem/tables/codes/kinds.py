@@ -29,14 +29,16 @@ DECIMALS = tuple(f"{d} decimals" for d in range(1, MAX_DECIMALS + 1))
 RESOLUTIONS = ("day", "hour", "minute", "second")
 KINDS = (
     "null", "boolean", "integer", *DECIMALS, "number", "date", *RESOLUTIONS, "datetime", "code", "string",
-    "marker",
+    "marker", "clock", "dated",
 )  # fmt: skip
 """What a value can look like: a number by how many decimals it needs, a timestamp by what it is a multiple
 of. A code is digits after a zero, which "0311" would lose as a number. A marker is null, but a word in a
-column of text.
+column of text. A time of day (clock) and a date that is not written by ISO 8601 (dated) are texts.
 """
 NUMBERS = ("integer", *DECIMALS, "number")
 MOMENTS = ("date", *RESOLUTIONS, "datetime")
+LOOKS = ("clock", "dated")
+TEXTS = ("boolean", "string", *LOOKS)
 ZEROS = 6
 """Whole numbers of a column of text may be written with so many zeros behind a point, or none."""
 QUARTERS = range(15, 14 * 60 + 1, 15)
@@ -44,6 +46,7 @@ ZONES = ("", "UTC", *(f"{sign}{m // 60:02}:{m % 60:02}" for sign in "+-" for m i
 """What a timestamp may say of its zone: nothing, UTC, or an offset; others count as UTC."""
 MISSING = ("",)
 """Text that counts as null if no domain says otherwise."""
+_CLOCK = r"[0-2]?[0-9]:[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?( ?[AaPp][Mm])?"
 _PATTERNS = {
     "boolean": r"(?i)^(true|false)$",
     "integer": r"^[+-]?(0|[1-9][0-9]{0,17})([.]0*)?$",  # also 1.0: many programs write whole numbers so
@@ -51,6 +54,9 @@ _PATTERNS = {
     "number": DECIMAL,
     "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "datetime": MOMENT,
+    "clock": rf"^{_CLOCK}$",
+    "dated": rf"^([0-9]{{1,2}}[/.-]([0-9]{{1,2}}|[A-Za-z]{{3}})[/.-]([0-9]{{4}}|[0-9]{{2}})|"
+    rf"[0-9]{{4}}[/.][0-9]{{1,2}}[/.][0-9]{{1,2}})([ T]{_CLOCK})?$",
 }
 """Tried in this order; what matches none is text."""
 
