@@ -193,6 +193,8 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     limits = limits_of(found)
     ends = max(edges[0], limits[0]), min(edges[-1], limits[1])
     edges = np.unique(np.array([e for e in [*edges, *ends] if ends[0] <= e <= ends[1]], dtype=grid.dtype))
+    if found.type == "number":  # of huge ones several are one number, as a domain file has them
+        edges = edges[np.unique(edges / found.scale, return_index=True)[1]]
     if len(edges) < 2:
         least = max(limits[0], 0)
         edges = np.array([least, least + found.tick]).astype(grid.dtype)
@@ -216,7 +218,9 @@ def with_all_beyond(
     limits = limits_of(found)
     least, most = max(ends[0], limits[0]), min(ends[1], limits[1])
     few = len(values) * found.tick if found.unit != "number" else 0
-    before, after = int(least + few < edges[0]), int(edges[-1] + few < most)
+    near = FURTHEST // 2 if whole else np.inf  # what lies further out is beyond already
+    before = int(least + few < edges[0] and -near <= edges[0])
+    after = int(edges[-1] + few < most and edges[-1] <= near)
     further = np.array([least, most], dtype=edges.dtype)
     return np.concatenate([further[:before], edges, further[2 - after :]]), (before, after)
 

@@ -309,7 +309,7 @@ def test_what_lies_beyond_all_bins_is_counted_and_not_as_kept() -> None:
 
 def test_no_decade_is_kept_for_what_thins_out() -> None:
     """Seen to fail: where no look saw anything beside 0, noise alone made bins to 1,000,000 and beyond, and
-    the mean of capital gains came out fifty deviations too high in one of forty releases.
+    the mean of capital gains came out deviations too high in one of forty releases.
     """
     found = FoundColumn(
         pa.field("x", pa.int64(), False), "integer", 8000, 8000, values={0.0: 7000}, stddev=30.0
