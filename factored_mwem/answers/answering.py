@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.answers.answer import BASES, FIGURES, Answer, in_dates
 from factored_mwem.answers.dependence import MissedDependence
 from factored_mwem.answers.evidence import Evidence
-from factored_mwem.answers.grammar import parse
+from factored_mwem.answers.grammar import is_sql, parse
 from factored_mwem.answers.intervals import (
     Basis,
     BootstrapErrors,
@@ -68,7 +68,7 @@ class Answering:
         """
         parsed = spelt(parse(query) if isinstance(query, str) else query, self.domain)
         unit: Counted | None = "rows" if self.people is not None else None
-        sql = isinstance(query, str) and query.lstrip()[:6].lower() == "select"
+        sql = isinstance(query, str) and is_sql(query)
         if population and self.people is not None:
             raise InputError("--population: of a release of people the error of sampling is not known")
         if isinstance(parsed, Extreme):
@@ -232,9 +232,8 @@ class Answering:
         low, high = middle - half - less, middle + half + more
         least, most = self._reach(resolved) if resolved is not None else (-np.inf, np.inf)
         if resolved is not None and resolved.kind == "ratio" and not resolved.proportion:
-            values = np.clip(
-                values, least, most
-            )  # a mean; estimates of counts and shares are unbiased as they are
+            # a mean; estimates of counts and shares are unbiased as they are
+            values = np.clip(values, least, most)
         return np.stack(
             [
                 values,

@@ -101,11 +101,16 @@ def parse(text: str) -> Query:
     """The query in a text. Raises InputError in one line if the text is not a query."""
     if len(text) > MAX_LENGTH:
         raise InputError(f"a query of {len(text):,} characters is too long; {MAX_LENGTH:,} is the most")
-    if text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0].lower() == "select":
+    if is_sql(text):
         from factored_mwem.answers.sql import parse_sql
 
         return parse_sql(text)
     return _Reader(text).query()
+
+
+def is_sql(text: str) -> bool:
+    """Whether a text is read as SQL: its first word is `select`."""
+    return [word.lower() for word in text.split(maxsplit=1)[:1]] == ["select"]
 
 
 def parse_where(text: str) -> tuple[OneColumn, ...]:

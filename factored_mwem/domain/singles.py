@@ -59,7 +59,7 @@ SURE, SMALL = 8.0, 3.0
 """By how many deviations of its noise the count of one remainder must stand out; and how many times the noise
 of all other values it must hold, while these hold no more than that noise.
 """
-MOST_APART, FARTHEST, APART_SHARE = 2**10, 2**20, 0.1
+MOST_APART, STEPS_OUT, APART_SHARE = 2**10, 2**20, 0.1
 """Multiples of a step in a column's cells at most, how many steps from 0 they may lie, and the part of what
 cells hold that they must have.
 """
@@ -144,7 +144,7 @@ class SingleCells:
         whole numbers of anything else. No two share a cell: None where floats so far from 0 could not tell
         them apart, where there is none, or more than MOST_APART. `edges: float64[cell + 1]`.
         """
-        if np.abs(edges[[0, -1]]).max() > FARTHEST * step:
+        if np.abs(edges[[0, -1]]).max() > STEPS_OUT * step:
             return None
         first, last = math.ceil(edges[0] / step), math.ceil(edges[-1] / step)
         if not 0 < last - first <= MOST_APART:

@@ -92,18 +92,21 @@ class First:
         return slice(self.beyond[0], len(self.edges) - 1 - self.beyond[1])
 
     @property
+    def inner_edges(self) -> np.ndarray:
+        """Theirs."""
+        return self.edges[self.inner.start : self.inner.stop + 1]
+
+    @property
     def without_beyond(self) -> Attribute:
         """The attribute without the bins beyond."""
-        edges = self.edges[self.inner.start : self.inner.stop + 1]
         facts = self.attribute.model_dump(by_alias=True, exclude_unset=True)
-        return Attribute.model_validate({**facts, "edges": edges_in_json(self.found, edges)})
+        return Attribute.model_validate({**facts, "edges": edges_in_json(self.found, self.inner_edges)})
 
     @property
     def span(self) -> tuple[float, float]:
         """Where the column is known to be: the cells of discovery, and popular values; all where none are."""
         ends = self.found.edges if self.found.edges is not None else self.values
-        inner = self.edges[self.inner.start : self.inner.stop + 1]
-        known = np.concatenate([ends, self.values]) if len(ends) else inner
+        known = np.concatenate([ends, self.values]) if len(ends) else self.inner_edges
         return known.min().item(), known.max().item()
 
     def counted(self, noisy: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:

@@ -120,7 +120,7 @@ def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[st
     counts = noisy[first.attribute.bin_codes]
     odds = AT_ENDS if found.edges is not None else ANYWHERE
     few = _few(first, counts, deviations)
-    edges, counts, deviations = first.edges[inner.start : inner.stop + 1], counts[inner], deviations[inner]
+    edges, counts, deviations = first.inner_edges, counts[inner], deviations[inner]
     believed = discounted(counts, deviations, edges, first.span)
     ends = seen_span(believed, deviations, odds)
     if few is None and ends is None and len(first.values):  # popular values are all there is, however many

@@ -152,11 +152,8 @@ class LinkedRequest:
 
     def policy_of(self, table: LinkedTable, constant: Sequence[str] = ()) -> Policy:
         """The policy of the release of one table: of a root's rows, or of whatever hangs on a root."""
-        chosen = (
-            self.policy.chosen
-            | {"privacy_id": ROOT, "records": "checked"}
-            | dict.fromkeys(Dialect.model_fields)
-        )  # as read
+        as_read = {"privacy_id": ROOT, "records": "checked"} | dict.fromkeys(Dialect.model_fields)
+        chosen = self.policy.chosen | as_read
         if table.parent is None:
             return Policy.made({**chosen, "contributions": 1})
         facts = {"people": True, "person_columns": tuple(constant), "order_by": table.order_by}

@@ -47,9 +47,9 @@ person are drawn one by one.
 @dataclass(slots=True, eq=False)
 class KeptColumn:
     """Attribute `at` of the model, where rows may keep the usual code or its group in coarser and coarser
-    `groupings`. `wanted: float64[grouping]`: how often two rows of a
-    person agree; `keeping`: how often a row keeps so much, or more; `gain`: how much more often two must for
-    rows to agree in one pair more, 0 where noise hides whether they agree more often than by chance.
+    `groupings`. `wanted: float64[grouping]`: how often two rows of a person agree; `keeping`: how often a row
+    keeps so much, or more; `gain`: how much more often two must for rows to agree in one pair more, 0 where
+    noise hides whether they agree more often than by chance.
     """
 
     name: str

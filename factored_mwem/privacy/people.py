@@ -164,9 +164,15 @@ def _sizes(session: Session, sealed: PrivateSizes) -> tuple[np.ndarray, float]:
         return first.noisy.astype(np.float64), first.stddev
     cost = _cost(session, sealed.query(None, session.unit), SIZES_SHARE, close)
     second = session.measure(sealed, None, cost=cost, stage="discover")
-    weight = second.stddev**2 / (first.stddev**2 + second.stddev**2)
-    both = weight * first.noisy + (1 - weight) * second.noisy
-    return both, first.stddev * weight**0.5
+    return averaged(first.noisy, first.stddev, second.noisy, second.stddev)
+
+
+def averaged(first: np.ndarray, stddev: float, second: np.ndarray, again: float) -> tuple[np.ndarray, float]:
+    """(two looks at the same numbers, averaged by precision; the standard deviation of their noise): of the
+    first it is `stddev`, of the second `again`.
+    """
+    weight = again**2 / (stddev**2 + again**2)
+    return weight * first + (1 - weight) * second, stddev * weight**0.5
 
 
 def number_of_people(session: Session, table: PeopleSource, most: int) -> float:
@@ -199,9 +205,9 @@ def constant_columns(
     if doubted:
         sealed, cost = PrivateConstancy.of(table, doubted), session.left * CONSTANCY_SHARE * AGAIN
         again = session.measure(sealed, None, cost=cost, stage="discover")
-        weight = again.stddev**2 / (stddev**2 + again.stddev**2)
-        both = weight * np.array([*map(counts.__getitem__, doubted), several]) + (1 - weight) * again.noisy
-        least = _least(float(both[-1]), stddev * weight**0.5)
+        before = np.array([*map(counts.__getitem__, doubted), several])
+        both, narrower = averaged(before, stddev, again.noisy, again.stddev)
+        least = _least(float(both[-1]), narrower)
         sure |= {name: least <= same for name, same in zip(doubted, both[:-1].tolist(), strict=True)}
     return [name for name in columns if sure[name]]
 
