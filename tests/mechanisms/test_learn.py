@@ -29,9 +29,9 @@ from factored_mwem.mechanisms import prune as pruning
 from factored_mwem.mechanisms.first_domain import FURTHEST, First
 from factored_mwem.mechanisms.learn import Learning, learn
 from factored_mwem.mechanisms.prune import Pruned
-from factored_mwem.privacy.discover import INEXACT
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.votes import INEXACT
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.codes import encode_table
 from factored_mwem.tables.backends.local import Local

@@ -32,11 +32,12 @@ from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover as discovery
-from factored_mwem.privacy.discover import BELIEVED, SHIFT, ColumnDiscovery, Votes, discover, rows_seen
+from factored_mwem.privacy.discover import SHIFT, ColumnDiscovery, discover, rows_seen
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.popular import with_decimals
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.votes import BELIEVED, Votes
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.codes.kinds import KINDS, ZEROS, kind_of
