@@ -201,9 +201,9 @@ class Attribute(BaseModel):
             raise ValueError("takes bins or edges, not both")
         if not np.all(self.cuts[1:] > self.cuts[:-1]):
             raise ValueError("needs edges that increase (minimum below maximum, no more bins than values)")
-        values = tuple(v for v in self.special_values or () if v not in self.sentinels)
-        self._check_listed(values, "special value")
-        if len(set(self.sentinels)) != len(self.sentinels):
+        texts = self.sentinels
+        self._check_listed(tuple(v for v in self.special_values or () if v not in texts), "special value")
+        if len(set(texts)) != len(texts):
             raise ValueError("lists a special value twice")
         if self.type != "number" and len(self.cuts) > 1:
             inside = np.diff(np.searchsorted(self.specials, self.cuts))
@@ -256,7 +256,8 @@ class Attribute(BaseModel):
     @cached_property
     def specials(self) -> np.ndarray:
         """int64 or float64[special]: the special values but for texts, ascending, in the unit of `cuts`."""
-        values = [self._unit(v) for v in self.special_values or () if v not in self.sentinels]
+        texts = self.sentinels
+        values = [self._unit(v) for v in self.special_values or () if v not in texts]
         return np.sort(np.array(values, dtype=self.cuts.dtype))
 
     @cached_property

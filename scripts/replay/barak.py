@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.special import logsumexp, softmax
 
 from factored_mwem.kernels import compiled
 from factored_mwem.kernels.dense import FLOOR
@@ -132,7 +131,10 @@ def entropy_fit(noisy: np.ndarray, masks: np.ndarray, bits: int, *, guard: float
         exponents = np.zeros(2**bits)
         exponents[masks] = multipliers
         walsh(exponents)
-        return softmax(exponents), float(logsumexp(exponents))
+        largest = exponents.max()
+        shares = np.exp(exponents - largest)
+        total = shares.sum()
+        return shares / total, float(largest + np.log(total))
 
     multipliers = ahead = np.zeros(len(masks))
     step, pace, weights = 1.0, 1.0, np.full(2**bits, 2.0**-bits)

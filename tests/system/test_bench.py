@@ -61,7 +61,7 @@ def test_accuracy_and_speed_run_checkouts_and_judge_what_they_leave(tmp_path: Pa
     rows = runs(tmp_path / "runs.csv", "accuracy", *chosen, "--keep", tmp_path / "kept")
     assert [(run["program"], run["status"]) for run in rows] == [("fmwem", "ok")] * 2
     noisy, exact = (float(run["e3"]) for run in rows)
-    assert exact < 0.1 and noisy > 0.3
+    assert exact < 0.05 < noisy
     made = (tmp_path / "kept" / "tiny.20.fmwem.0.csv").read_text().splitlines()
     assert made[0] == ",".join(SIZES) and len(made) == 1 + ROWS
     beside = ("--checkout", f"now={ROOT}", f"old={broken.parent}")
@@ -103,7 +103,7 @@ def test_coverages_sums() -> None:
 
 
 def test_graphs_compares_mechanisms_in_one_run(tmp_path: Path) -> None:
-    small = ("--only", "karate", "--queries", 5, "--epsilons", 4)
+    small = ("--only", "karate", "--queries", 12, "--epsilons", 4)  # of five all are exact once in 40,000
     done = bench("graphs", *small, "-o", tmp_path / "lines.jsonl")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
