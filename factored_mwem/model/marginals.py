@@ -29,7 +29,8 @@ MIN_THREADED_CELLS, PIECES = 2**14, 8
 share.
 """
 MAX_ORDERED, A_LOOP = 4, 16
-"""Most variables of a view of which all orders are tried; how many operations as long as a loop takes to begin.
+"""Most variables of a view of which all orders are tried; the operations that a loop's beginning takes as
+long as.
 """
 MAX_KEPT, MAX_PRODUCTS = 2**22, 2**22
 """Numbers of all conditionals that are kept between views; of the products that are summed at a time."""
