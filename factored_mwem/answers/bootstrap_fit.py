@@ -17,10 +17,10 @@ from factored_mwem.answers.evidence import Evidence
 from factored_mwem.domain.levels import View
 from factored_mwem.domain.zeros import allowed_cells, tables_at
 from factored_mwem.errors import InputError
-from factored_mwem.kernels.tree import CELLS, CLIQUE, FEWEST, Beliefs, Pace, Targets, descend, rebuild, tilt
+from factored_mwem.kernels.tree import CELLS, FEWEST, Beliefs, Pace, Targets, descend, rebuild, tilt
 from factored_mwem.mechanisms.public_joint import NOTHING, PublicJoint
 from factored_mwem.mechanisms.residuals import ENTROPY, AtOnce, error_of, fit
-from factored_mwem.model.clique_tree import lay_out
+from factored_mwem.model.clique_tree import cells_passed, lay_out
 from factored_mwem.model.dense import Factor
 from factored_mwem.model.estimation import MAX_FINAL_STEPS, MIN_FINAL_GAIN, estimate_total, from_histogram
 from factored_mwem.model.forest import Component
@@ -55,9 +55,7 @@ class TreeComponentFit:
         self._fixed = np.concatenate([np.zeros(0), *fixed.values()])
         self._separators = int(layout.edges[:, CELLS].sum())
         self.parameters = sum(len(m.noisy) for m in measured.values())
-        passed = 4 * sum(part.tree.cells) + 2 * sum(
-            part.tree.cells[k] for k in self._layout.tables[:, CLIQUE]
-        )
+        passed = 4 * sum(part.tree.cells) + 2 * cells_passed(self._layout)
         affordable = MAX_WORK // max(passed, 1)
         self.cold = affordable >= COLD_STEPS
         self._steps = MAX_FINAL_STEPS if self.cold else max(affordable, FEWEST)

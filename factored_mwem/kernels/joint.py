@@ -180,11 +180,13 @@ def split_up(tables: F8, begins: I8, splits: Splits, views: I8x2, starts: I8, ou
 
 class ViewsRead(NamedTuple):
     """Marginals to be read: `views: int64[view, slot]` (padded with -1), of each a clique from which its
-    variables lie in different directions or inside (-1: none, and it is left out), and where its cells begin.
+    variables lie in different directions or inside (-1: none, and it is left out), in which order to bring
+    its variables in, `slots: int64[view, slot]` with padding last, and where its cells begin.
     """
 
     views: I8x2
     meeting_cliques: I8
+    slots: I8x2
     starts: I8
 
 
@@ -199,7 +201,7 @@ def joint_marginals(cells: F8, reader: Reader, read: ViewsRead, order: I8, out: 
     most = 1
     for k in range(len(reader.cliques)):
         most = max(most, reader.axis_of[k + 1] - reader.axis_of[k])
-    slots, known = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
+    known = np.empty(width, dtype=np.int64)
     needed, before = np.empty((width + 1, most), dtype=np.bool_), np.empty((width + 1, most), dtype=np.bool_)
     needed[:] = False
     before[:] = False
@@ -209,10 +211,12 @@ def joint_marginals(cells: F8, reader: Reader, read: ViewsRead, order: I8, out: 
         k = read.meeting_cliques[v]
         if k < 0:
             continue
-        count = _ordered(reader.rows_of[k], views[v], slots)
+        slots, count, fixed = read.slots[v], 0, True
+        while count < width and views[v, slots[count]] >= 0:
+            fixed = fixed and reader.given_of[k, views[v, slots[count]]] < 0
+            count += 1
         target = out[starts[v] : starts[v + 1]]
         axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
-        fixed = reader.given_of[k, views[v, slots[0]]] < 0
         if fixed:  # the clique fixes all: one plain marginal
             same, steps, sink = 0, _steps_inside(reader, k, views[v], codes_of(axes)), target
         else:
@@ -232,24 +236,6 @@ def joint_marginals(cells: F8, reader: Reader, read: ViewsRead, order: I8, out: 
         last, needed, before = k, before, needed
         for j in range(width):
             known[j] = views[v, slots[j]] if j < count else -1
-
-
-@part
-def _ordered(rows_of, view, slots):
-    """Where in the view its variables stand, those outside the clique first and those behind large separators
-    before others, into `slots`; returns how many they are.
-    """
-    width = 0
-    for j in range(len(view)):
-        if view[j] < 0:
-            continue
-        at = width
-        while at > 0 and rows_of[view[slots[at - 1]]] < rows_of[view[j]]:
-            slots[at] = slots[at - 1]
-            at -= 1
-        slots[at] = j
-        width += 1
-    return width
 
 
 @part

@@ -20,9 +20,13 @@ CHILD, PARENT, START, CELLS, HEAD, TAIL, PARENT_HEAD, PARENT_TAIL = range(8)
 """Columns of `TreeArrays.edges`: the two cliques, the separator's cells, and where the maps from the child
 and from the parent to the separator begin.
 """
-CLIQUE, VIEW_HEAD, VIEW_TAIL, VIEW_START, VIEW_CELLS = range(5)
-"""Columns of `TreeArrays.tables`: the clique, its map to the measured view, and the view's cells among all
-measured ones.
+CLIQUE, MIDDLE_HEAD, MIDDLE_TAIL, MIDDLE_START, MIDDLE_HEADS, MIDDLE_TAILS = range(6)
+"""Columns of `TreeArrays.middles`: the clique and its map to the middle table; where that one's cells begin
+among those of all, and the lengths of its own heads and tails.
+"""
+MIDDLE, VIEW_HEAD, VIEW_TAIL, VIEW_START, VIEW_CELLS = range(5)
+"""Columns of `TreeArrays.tables`: the middle table, its map to the measured view, and the view's cells among
+all measured ones.
 """
 ROOT = np.int64(0)
 """The first clique. A numpy integer, because a literal would make numba compile `_table` a second time."""
@@ -37,12 +41,16 @@ reached as low a loss as 3,000 with Nesterov momentum; 14 gained little more, 5 
 
 
 class TreeArrays(NamedTuple):
-    """A row for each clique, each edge (parents before children) and each measured table; and all maps."""
+    """A row for each clique, each edge (parents before children), each measured table and each middle table;
+    and all maps. A middle table is the marginal of a clique from which several measured ones are made, so
+    that the clique's cells are passed over once for all.
+    """
 
     cliques: I8x2
     edges: I8x2
     maps: I8
     tables: I8x2
+    middles: I8x2
 
 
 class Beliefs(NamedTuple):
@@ -79,6 +87,33 @@ def _table(cells, tree, clique, head, tail):
     )
     maps = tree.maps
     return cells[begin : begin + heads * tails], maps[head : head + heads], maps[tail : tail + tails]
+
+
+@part
+def _middle_cells(tree):
+    """Cells of all middle tables."""
+    last = len(tree.middles) - 1
+    if last < 0:
+        return np.int64(0)
+    row = tree.middles[last]
+    return row[MIDDLE_START] + row[MIDDLE_HEADS] * row[MIDDLE_TAILS]
+
+
+@part
+def _view(middles, tree, table):
+    """A measured table's middle one among the cells of all `middles`, and the (head, tail) of its map."""
+    row, maps = tree.middles[table[MIDDLE]], tree.maps
+    heads, tails, head, tail = row[MIDDLE_HEADS], row[MIDDLE_TAILS], table[VIEW_HEAD], table[VIEW_TAIL]
+    begin = row[MIDDLE_START]
+    return middles[begin : begin + heads * tails], maps[head : head + heads], maps[tail : tail + tails]
+
+
+@part
+def _from_clique(cells, middles, tree, row):
+    """The clique of a middle table among all `cells`, the (head, tail) of its map, and the middle table."""
+    table, head, tail = _table(cells, tree, row[CLIQUE], row[MIDDLE_HEAD], row[MIDDLE_TAIL])
+    begin = row[MIDDLE_START]
+    return table, head, tail, middles[begin : begin + row[MIDDLE_HEADS] * row[MIDDLE_TAILS]]
 
 
 @part
@@ -126,13 +161,19 @@ def _send(beliefs, tree, edge, up):
 @part
 def shift(cells, tree, moves):
     """Multiply the cliques by exp of `moves`, one small table for each measurement; in place."""
-    for m in range(len(tree.tables)):
-        row = tree.tables[m]
-        ratio = np.empty(row[VIEW_CELLS])
-        for c in range(len(ratio)):
-            ratio[c] = math.exp(moves[row[VIEW_START] + c])
-        table, head, tail = _table(cells, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
-        multiply_by(table, head, tail, ratio)
+    middles, tables = np.empty(_middle_cells(tree)), len(tree.tables)
+    for c in range(len(middles)):
+        middles[c] = 1.0
+    for m in range(tables + len(tree.middles)):
+        if m < tables:
+            row = tree.tables[m]
+            ratio = np.empty(row[VIEW_CELLS])
+            for c in range(len(ratio)):
+                ratio[c] = math.exp(moves[row[VIEW_START] + c])
+            table, head, tail = _view(middles, tree, row)
+        else:
+            table, head, tail, ratio = _from_clique(cells, middles, tree, tree.middles[m - tables])
+        multiply_by(table, head, tail, ratio)  # of both in one place, or it would be compiled twice
 
 
 @compiled
@@ -149,15 +190,23 @@ def gaps(cells, tree, targets, residuals):
     """Write how far each measured cell's answer is from its target, in standard deviations, into `residuals`.
     Returns the loss, half the sum of their squares.
     """
-    loss = 0.0
+    loss, middles, count = 0.0, np.empty(_middle_cells(tree)), len(tree.middles)
     for c in range(len(residuals)):
         residuals[c] = 0.0
-    for m in range(len(tree.tables)):
-        row, precision = tree.tables[m], math.sqrt(targets.weights[m])
-        at = row[VIEW_START]
-        answer = residuals[at : at + row[VIEW_CELLS]]
-        table, head, tail = _table(cells, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
+    for c in range(len(middles)):
+        middles[c] = 0.0
+    for m in range(count + len(tree.tables)):
+        if m < count:
+            table, head, tail, answer = _from_clique(cells, middles, tree, tree.middles[m])
+        else:
+            row = tree.tables[m - count]
+            at = row[VIEW_START]
+            answer = residuals[at : at + row[VIEW_CELLS]]
+            table, head, tail = _view(middles, tree, row)
         marginal_into(table, head, tail, answer)
+        if m < count:
+            continue
+        precision = math.sqrt(targets.weights[m - count])
         for c in range(len(answer)):
             answer[c] = precision * (answer[c] - targets.shares[at + c])
             loss += answer[c] * answer[c] / 2
@@ -300,10 +349,17 @@ def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
     logs, edges = beliefs.cliques, tree.edges
     for c in range(len(logs)):
         logs[c] = 0.0
-    for m in range(len(tree.tables)):
-        row = tree.tables[m]
-        table, head, tail = _table(logs, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
-        _add(table, head, tail, theta[row[VIEW_START] : row[VIEW_START] + row[VIEW_CELLS]])
+    middles, tables = np.empty(_middle_cells(tree)), len(tree.tables)
+    for c in range(len(middles)):
+        middles[c] = 0.0
+    for m in range(tables + len(tree.middles)):
+        if m < tables:
+            row = tree.tables[m]
+            table, head, tail = _view(middles, tree, row)
+            moves = theta[row[VIEW_START] : row[VIEW_START] + row[VIEW_CELLS]]
+        else:
+            table, head, tail, moves = _from_clique(logs, middles, tree, tree.middles[m - tables])
+        _add(table, head, tail, moves)
     for e in range(len(edges) - 1, -1, -1):  # messages up, which stay in the separators until the way down
         message = beliefs.separators[edges[e, START] : edges[e, START] + edges[e, CELLS]]
         table, head, tail = _table(logs, tree, edges[e, CHILD], edges[e, HEAD], edges[e, TAIL])

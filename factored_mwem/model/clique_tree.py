@@ -18,7 +18,7 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, Graph, Variables, joined_cells
-from factored_mwem.kernels.tree import TreeArrays
+from factored_mwem.kernels.tree import CLIQUE, HEADS, MIDDLE, MIDDLE_START, TAILS, TreeArrays
 
 
 def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
@@ -233,9 +233,9 @@ def lay_out(tree: CliqueTree, views: Sequence[View]) -> TreeArrays:
     parts: list[np.ndarray] = []
     end = 0
 
-    def place(clique: int, view: View) -> tuple[int, int]:
+    def place(axes: View, view: View) -> tuple[int, int]:
         nonlocal end
-        head, tail = tree.index(clique, view)
+        head, tail = halves(tree.levels.steps(axes, view))
         parts.extend((head, tail))
         end += len(head) + len(tail)
         return end - len(head) - len(tail), end - len(tail)
@@ -249,17 +249,75 @@ def lay_out(tree: CliqueTree, views: Sequence[View]) -> TreeArrays:
     edges, at = [], 0
     for child, parent, separator in tree.edges:
         cells = tree.levels.cells(separator)
-        edges.append((child, parent, at, cells, *place(child, separator), *place(parent, separator)))
+        edges.append(
+            (
+                child,
+                parent,
+                at,
+                cells,
+                *(at for k in (child, parent) for at in place(tree.cliques[k], separator)),
+            )
+        )
         at += cells
+    middles, at, middle_of = [], 0, dict[View, int]()
+    for home, over, inside in _middles(tree, views):
+        middle_of |= dict.fromkeys(inside, len(middles))
+        cut = split([int(tree.levels.sizes[v]) for v in over])
+        rows, columns = tree.levels.cells(over[:cut]), tree.levels.cells(over[cut:])
+        middles.append((home, *place(tree.cliques[home], over), at, rows, columns, over))
+        at += rows * columns
     tables, at = [], 0
     for view in views:
-        home = tree.clique_of(view)
-        assert home is not None, "a measured view lies in no clique"
-        tables.append((home, *place(home, view), at, tree.levels.cells(view)))
+        number = middle_of[view]
+        tables.append((number, *place(middles[number][-1], view), at, tree.levels.cells(view)))
         at += tables[-1][-1]
     return TreeArrays(
         cliques,
         np.array(edges, dtype=np.int64).reshape(-1, 8),
         np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64),
         np.array(tables, dtype=np.int64).reshape(-1, 5),
+        np.array([row[:-1] for row in middles], dtype=np.int64).reshape(-1, 6),
     )
+
+
+def cells_passed(layout: TreeArrays) -> int:
+    """How many cells of cliques and middle tables one look at all measured views passes over."""
+    cliques, own = (
+        rows[:, HEADS] * rows[:, TAILS] for rows in (layout.cliques, layout.middles[:, MIDDLE_START:])
+    )
+    return int(cliques[layout.middles[:, CLIQUE]].sum() + own[layout.tables[:, MIDDLE]].sum())
+
+
+def _middles(tree: CliqueTree, views: Sequence[View]) -> list[tuple[int, View, list[View]]]:
+    """(clique, variables of a middle table, the views that are made from it): together they pass over few
+    cells. A view joins the table that grows least by it, if that is cheaper than a table of its own.
+    """
+    levels, found = tree.levels, []
+    homes: dict[int, list[View]] = {}
+    for view in dict.fromkeys(views):
+        home = tree.clique_of(view)
+        assert home is not None, "a measured view lies in no clique"
+        homes.setdefault(home, []).append(view)
+    for home, own in homes.items():
+        groups: list[tuple[View, list[View]]] = []
+        for view in sorted(own, key=levels.cells, reverse=True):
+            best, least = len(groups), tree.cells[home] + levels.cells(view)
+            for g, (over, inside) in enumerate(groups):
+                count = len(inside)
+                wider = _with(levels, tree.cliques[home], over, view)
+                cost = levels.cells(wider) * (count + 1) - levels.cells(over) * count
+                if cost < least:
+                    best, least = g, cost
+            over, inside = groups.pop(best) if best < len(groups) else (view, [])
+            wider = _with(levels, tree.cliques[home], over, view) if inside else view
+            groups.append((wider, [*inside, view]))
+        found += [(home, over, inside) for over, inside in groups]
+    return found
+
+
+def _with(levels: Levels, clique: View, over: View, view: View) -> View:
+    """The variables of a clique that fix both `over` and `view`; `over` itself if that does."""
+    if all(levels.holds(over, v) is not None for v in view):
+        return over
+    attributes = set(levels.attribute[[*over, *view]].tolist())
+    return tuple(u for u in clique if int(levels.attribute[u]) in attributes)

@@ -28,6 +28,10 @@ MIN_THREADED_CELLS, PIECES = 2**14, 8
 """With fewer cells in all marginals a second thread does not pay off; the number of pieces that two threads
 share.
 """
+MAX_ORDERED, A_LOOP = 4, 16
+"""Most variables of a view of which all orders are tried; the operations that a loop's beginning takes as
+long as.
+"""
 MAX_KEPT, MAX_PRODUCTS = 2**22, 2**22
 """Numbers of all conditionals that are kept between views; of the products that are summed at a time."""
 
@@ -91,12 +95,13 @@ class MarginalReader:
         starts = self._starts(views)
         out, meeting = np.zeros(int(starts[-1])), self.meeting_cliques(views)
 
-        read = ViewsRead(views, meeting, starts)
+        slots = self._slots(views, meeting)
+        read = ViewsRead(views, meeting, slots, starts)
 
         def fill(order: np.ndarray) -> None:
             joint_marginals(self._cells, self._reader, read, order, out)
 
-        order = self._like_to_like(views, meeting)
+        order = self._like_to_like(np.take_along_axis(views, slots, axis=1), meeting)
         if len(out) > MIN_THREADED_CELLS and len(views) > 1:
             with ThreadPoolExecutor(max_workers=2) as pool:
                 list(pool.map(fill, np.array_split(order, min(len(order), PIECES))))
@@ -109,12 +114,49 @@ class MarginalReader:
             out[starts[wide[i]] : starts[wide[i] + 1]] = self._wide(view, int(edges[i]))
         return out, starts
 
-    def _like_to_like(self, views: np.ndarray, meeting: np.ndarray) -> np.ndarray:
-        """int64[view]: an order in which views that meet in the same clique, from the same directions, and
-        then those that begin with the same variables, follow each other.
+    def _slots(self, views: np.ndarray, meeting: np.ndarray) -> np.ndarray:
+        """int64[view, slot]: the quickest order in which to bring in a view's variables, padding last.
+
+        Bringing one in takes an operation for each cell over the axes that it and the later ones need, each
+        code of the earlier ones, and each of its own, if the clique does not fix it; in loops over the codes
+        of the earlier ones.
         """
-        rows = np.where(views >= 0, self._reader.rows_of[meeting[:, None], views], -1)
-        turned = np.take_along_axis(views, np.argsort(-rows, axis=1, kind="stable"), axis=1)
+        width, inside = views.shape[1], views >= 0
+        rows = np.where(inside, self._reader.rows_of[meeting[:, None], views], -1)
+        slots = np.argsort(-rows, axis=1, kind="stable").astype(np.int64)
+        if not 1 < width <= MAX_ORDERED:
+            return slots
+        outside = inside & (self._next_clique[meeting[:, None], views] >= 0)
+        sizes = np.where(inside, self.tree.levels.sizes[views], 1).astype(np.float64)
+        needs = np.where(inside, self._needs[meeting[:, None], views], 0)
+        cells = {
+            left: self._cells_over(meeting, np.bitwise_or.reduce(needs[:, left], axis=1))
+            for count in range(1, width + 1)
+            for left in itertools.combinations(range(width), count)
+        }
+        best, least = slots, np.full(len(views), np.inf)
+        for turn in itertools.permutations(range(width)):
+            work, columns = np.zeros(len(views)), np.ones(len(views))
+            for j, slot in enumerate(turn):
+                over = cells[tuple(sorted(turn[j:]))]
+                own = np.where(outside[:, slot], sizes[:, slot], 1.0)
+                loops = np.where(columns > 1, own, 1)
+                work += np.where(inside[:, slot], over * (columns * own + A_LOOP * loops), 0.0)
+                columns *= sizes[:, slot]
+            best = np.where((work < least)[:, None], turn, best)
+            least = np.minimum(work, least)
+        last = np.argsort(~np.take_along_axis(inside, best, axis=1), axis=1, kind="stable")
+        return np.take_along_axis(best, last, axis=1).astype(np.int64)
+
+    def _cells_over(self, cliques: np.ndarray, axes: np.ndarray) -> np.ndarray:
+        """float64[k]: cells of the `cliques` over some of their axes, a bit for each."""
+        kept = (axes[:, None] >> np.arange(self._axes.shape[1])) & 1
+        return np.where(kept, self._axes[cliques], 1.0).prod(axis=1)
+
+    def _like_to_like(self, turned: np.ndarray, meeting: np.ndarray) -> np.ndarray:
+        """int64[view]: an order in which views that meet in the same clique, from the same directions, and
+        then those that begin with the same variables, follow each other; `turned`: variables as brought in.
+        """
         ways = self._reader.step_of[meeting[:, None], turned]
         return np.lexsort((*turned.T[::-1], *ways.T[::-1], meeting)).astype(np.int64)
 
@@ -210,6 +252,7 @@ class MarginalReader:
         """How the kernels read this tree; its conditionals are still to be filled in."""
         tree, edges, sizes = self.tree, self.layout.edges, self.tree.levels.sizes
         steps, step_of, back = self._steps()
+        self._axes, self._needs = self._axes_needed(steps, step_of)
         given_of, stride_of, rows_of = (np.full(step_of.shape, fill, dtype=np.int64) for fill in (-1, 0, 0))
         # levels of an attribute next to each other: the kernel adds up what they have in common once
         by_attribute = sorted(self.variables, key=lambda v: (tree.levels.attribute[v], v))
@@ -252,6 +295,23 @@ class MarginalReader:
             np.array(blocks, dtype=np.int64).reshape(-1, 4),
             np.zeros(end),
         )
+
+    def _axes_needed(self, steps: np.ndarray, step_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the sizes of each clique's axes of several codes, float64[clique, axis], padded with 1; a bit for
+        each of them on which the steps towards a variable depend, int64[clique, variable]).
+        """
+        sizes, needs = self.tree.levels.sizes, np.zeros(step_of.shape, dtype=np.int64)
+        axes = [[int(sizes[v]) for v in clique] for clique in self.tree.cliques]
+        wide = [[size for size in own if size > 1] for own in axes]
+        padded = np.ones((len(axes), max(map(len, wide), default=0)))
+        for k, own in enumerate(axes):
+            padded[k, : len(wide[k])] = wide[k]
+            first = np.cumsum([0, *own[:-1]])
+            bits = np.array([1 << sum(size > 1 for size in own[:a]) for a in range(len(own))], dtype=np.int64)
+            for at in np.unique(step_of[k][step_of[k] >= 0]).tolist():
+                depends = np.maximum.reduceat(steps[at : at + sum(own)], first) > 0
+                needs[k, step_of[k] == at] = bits[depends].sum()
+        return padded, needs
 
     def _steps(self) -> tuple[np.ndarray, np.ndarray, dict[tuple[int, int], int]]:
         """(all steps, where those of each clique to each variable begin, and to each neighbour)."""
