@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -303,6 +303,13 @@ class Plan:
         """By position: attributes whose marginals were paid for before."""
         names = self.modelled.names
         return {names.index(name): told for name, told in self.request.told.items() if name in names}
+
+    @property
+    def counted(self) -> Iterator[Measurement]:
+        """Marginals that were measured before, of attributes as they are modelled."""
+        names = self.modelled.names
+        for name, looks in self.request.counted.items():
+            yield from (replace(look, positions=(names.index(name),)) for look in looks)
 
     @property
     def follows(self) -> dict[int, int]:

@@ -72,7 +72,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     estimate.start(singles)
     if public.positions:
         estimate.hold(public.counts(measured, total.records))
-    for m in above:
+    for m in (*above, *plan.counted):
         estimate.add(m)
     completed = _in_rounds(session, plan, estimate, course, classes, report) if course.rounds else 0
     estimate.finish()

@@ -36,7 +36,7 @@ from factored_mwem.pipeline.release import SINGLES_COST, fitted_to, spending_of
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.people import RowsUsed, most_rows, number_of_people
+from factored_mwem.privacy.people import RowsUsed, most_rows, number_of_people, rows_of_roots
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.data_package import read_package
 from factored_mwem.request.package import LinkedTable, Package
@@ -139,7 +139,9 @@ def make_linked(
     tables = request.tables()
     views = LinkedViews.of(package, tables)
     views.read(tables)  # ---- private from here ...
-    used = {table.name: _rows_used(request, views, table, spent.session) for table in package.private}
+    used = dict[str, RowsUsed]()
+    for table in package.private:
+        used[table.name] = _rows_used(request, views, table, spent.session, used)
     most = {name: rows.most for name, rows in used.items()}
     parts = _parts(request, spent, {name: rows.people or 0.0 for name, rows in used.items()})
     try:
@@ -164,7 +166,8 @@ def make_linked(
             domain=request.domain_of(table, known),
         )
         told = _told(request, table, made, most[table.name], spent.pinned["seed"])
-        own = replace(own, known=tuple(known), told=told)
+        counted = {count_of(each.name): used[each.name].looks for each in package.children(table.name)}
+        own = replace(own, known=tuple(known), told=told, counted=counted)
         apart = replace(spent, spending=spending_of(own))
         made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])
     spent.drawn()  # ---- ... to here
@@ -206,11 +209,27 @@ def _check_enough(request: LinkedRequest, parts: Mapping[str, Session], used: Ma
             )
 
 
-def _rows_used(request: LinkedRequest, views: LinkedViews, table: LinkedTable, session: Session) -> RowsUsed:
-    """How many rows of a table that hang on one root are used, and about how many roots have any."""
-    unit = request.policy_of(table).unit
-    people = views.roots(table).people(ROOT, unit.contributions, unit.row_weight)
+def _rows_used(
+    request: LinkedRequest,
+    views: LinkedViews,
+    table: LinkedTable,
+    session: Session,
+    above: Mapping[str, RowsUsed],
+) -> RowsUsed:
+    """How many rows of a table that hang on one root are used, and about how many roots have any. `above`:
+    of those before it.
+    """
+    unit, root = request.policy_of(table).unit, request.package.root
     session = session.protecting(unit)
+    if table.parent is not None and table.parent.of == root.name:
+        columns = len(request.modelled(root)) * len(request.package.private)
+        noise = session.protecting(request.policy_of(root).unit).marginal_noise(
+            session.left * SINGLES_COST / columns
+        )
+        ends = size_classes(unit.contributions, (above[root.name].people or 0.0) / noise.stddev)
+        tables = len(request.package.children(root.name))
+        return rows_of_roots(session, views.number_of(table.name), (0, *ends), tables)
+    people = views.roots(table).people(ROOT, unit.contributions, unit.row_weight)
     if table.parent is None:
         return RowsUsed(1, people=number_of_people(session, people, 1))
     return most_rows(session, people)
@@ -222,7 +241,9 @@ def _sizes(
     """The classes of how many rows of a table hang on a row: coarser where few roots have such a row, for the
     noise on many small classes adds up. Of noisy numbers alone.
     """
-    most = used[table.name].most
+    most, ends = used[table.name].most, used[table.name].ends
+    if ends:
+        return ends[1:]
     if table.parent is None:
         return size_classes(most)
     above, columns = table.parent.of, len(request.modelled(next(request.package.ancestors(table))))

@@ -25,6 +25,8 @@ KEYS = 2**33
 """From here on the numbers of generators of the rows that hang on others, and from twice as many on of keys:
 no batch of rows has one.
 """
+BY_NOISE = 2.0
+"""How many standard deviations noise is taken to reach in empty classes of how many rows hang on a row."""
 MOST_ROWS = 2**17
 """Rows of a table that are drawn at a time, about."""
 
@@ -184,7 +186,7 @@ def _seen(
         return codes
     precisions = np.array([m.stddev**-2 for m in measured])
     noisy = np.average([m.noisy for m in measured], axis=0, weights=precisions)
-    last = 1 + last_seen(noisy[1:], float(precisions.sum()) ** -0.5)  # of those with any rows
+    last = 1 + last_seen(noisy[1:], float(precisions.sum()) ** -0.5, BY_NOISE)  # of those with any rows
     there = float(noisy[last + 1 :].sum() / max(noisy.sum(), 1.0)) * len(codes)
     share[last + 1 :] = 0.0
     if not share.any():  # of few roots the model may say that all lie beyond

@@ -25,6 +25,7 @@ from factored_mwem.tables.backends.source import Source
 from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:
+    from factored_mwem.privacy.session import Measurement
     from factored_mwem.request.public_columns import PublicColumns
     from factored_mwem.tables.backends.source import PeopleSource
 
@@ -72,6 +73,8 @@ class Request(PrivateTable):
     public: PublicColumns | None = None
     told: Mapping[str, ToldColumn] = field(default_factory=dict)
     """Of these, and of how many rows a person has: what need not be measured by itself."""
+    counted: Mapping[str, Sequence[Measurement]] = field(default_factory=dict)
+    """Of these: noisy counts of all their values that were paid for before, and are fitted with the rest."""
 
     @classmethod
     def of(

@@ -357,7 +357,7 @@ def test_too_few_roots_are_told_before_the_tables_are_paid_for(tmp_path: Path) -
             package, 2, ledger=tmp_path / "books", dataset="town", domains={"homes": DOMAINS["homes"]}
         )
     (entry,) = ledger.entries("town")
-    assert entry.spent is not None and entry.spent.amount < entry.reserved.amount / 8
+    assert entry.spent is not None and entry.spent.amount < entry.reserved.amount / 6
 
 
 def test_a_dot_in_the_name_of_a_column_does_not_part_it_from_what_hangs_on_it() -> None:

@@ -5,7 +5,7 @@ nowhere among them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factored_mwem.accounting.unit import Unit
 from factored_mwem.pipeline import linked_views
 from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of, first_of
+from factored_mwem.privacy.people import PrivateSizes
+from factored_mwem.privacy.rows import ExactNumbers
 from factored_mwem.request.package import LinkedTable, Package, Reference
 from factored_mwem.tables.inputs.source import open_table
 
@@ -90,6 +93,29 @@ def test_a_root_moves_no_other_root(database: tuple[Rows, Rows, Rows]) -> None:
         assert moved(database, home) == []
 
 
+def numbers(database: tuple[Rows, Rows, Rows]) -> np.ndarray:
+    """How many homes have no person, one, two, or more, exactly."""
+    opened = {name: open_table(table_of(name, rows)) for name, rows in zip(COLUMNS, database, strict=True)}
+    views = LinkedViews.of(PACKAGE, opened)
+    views.read(opened)
+    return PrivateSizes.of_roots(views.number_of("persons"), (0, 1, 2, 3)).reveal().exact(None)
+
+
+def moves(database: tuple[Rows, Rows, Rows]) -> set[int]:
+    """By how much (L1) the numbers of homes move if one is left out."""
+    return {
+        int(np.abs(numbers(database) - numbers(without(database, home))).sum())
+        for home in neighbours(database)
+    }
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(databases)
+def test_a_root_moves_numbers_of_roots_by_one(database: tuple[Rows, Rows, Rows]) -> None:
+    assert moves(database) <= {1}
+
+
 DOUBLED = (
     [(0, 1), (1, 2)],
     [(7, 0, 0), (7, 1, 1), (None, 0, 1), (8, 9, 1)],
@@ -112,6 +138,19 @@ def test_that_the_first_of_all_roots_is_used_is_seen(monkeypatch: pytest.MonkeyP
     """Planted: of a key that two homes claim, the first home alone keeps the person."""
     monkeypatch.setattr(linked_views, "first_of", lambda key, root=None: first_of(key))
     assert [home for home in neighbours(DOUBLED) if moved(DOUBLED, home)] == [0]
+
+
+def test_that_rows_are_counted_for_roots_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: each of a home's persons counts, and no longer the home."""
+    assert moves(DOUBLED) == {1} == {PrivateSizes.of_roots(np.array([0]), (0, 1)).query(None, Unit()).l1}
+
+    def of_rows(rows: np.ndarray, ends: Sequence[int]) -> PrivateSizes:
+        return PrivateSizes(
+            ExactNumbers(np.bincount(np.minimum(rows, ends[-1]), rows + 1, len(ends))), ("people",)
+        )
+
+    monkeypatch.setattr(PrivateSizes, "of_roots", of_rows)
+    assert max(moves(DOUBLED)) > 1
 
 
 def test_that_doubled_keys_are_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
