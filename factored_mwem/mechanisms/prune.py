@@ -16,6 +16,7 @@ from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span, thinning
 from factored_mwem.domain.singles import Singles
 from factored_mwem.mechanisms.first_domain import FEW, Counted, First, edges_in_json, facts_of, in_json
+from factored_mwem.mechanisms.hidden_spread import hidden_spread
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
@@ -29,6 +30,7 @@ class Fate(NamedTuple):
     """What becomes of a column's values, in noisy shares of all rows: kept as they are or within their bin,
     moved to the nearest bin, made `other` or what else takes unlisted values, or missing. `moved_at_most`: of
     those that were moved or made another value than `other`, the upper end of a 97.5 % interval.
+    `spread_hidden`: by what part the standard deviation may be larger, see `hidden_spread`.
     """
 
     kept: float
@@ -36,6 +38,7 @@ class Fate(NamedTuple):
     other: float
     missing: float
     moved_at_most: float = 0.0
+    spread_hidden: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +47,7 @@ class Pruned:
     which of them mean the same as before; `noisy: int64[code]`, the counts of those.
 
     `clipped`, `other`: noisy counts (records) of the rest, by what becomes of it; `moved_at_most`: an upper
-    bound of what counts as another value, with probability 97.5 %.
+    bound of what counts as another value, with probability 97.5 %; `spread_hidden`: as in Fate.
     """
 
     attribute: Attribute
@@ -54,6 +57,7 @@ class Pruned:
     clipped: float
     other: float
     moved_at_most: float = 0.0
+    spread_hidden: float = 0.0
 
     @classmethod
     def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
@@ -72,7 +76,7 @@ class Pruned:
         whole = max(sum(parts), 1.0)
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
         kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
-        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6)
+        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6, round(self.spread_hidden, 4))
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
@@ -99,7 +103,8 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     if before.type == "string" and attribute.other == OTHER:
         lost += float(noisy[before.fallback_code])
     clipped = lost if not attribute.categorical and len(attribute.bin_codes) else 0.0
-    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped, most)
+    spread = hidden_spread(first, counted, attribute, counts)
+    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped, most, spread)
 
 
 def most_of(lost: float, stddev: float, codes: int) -> float:
@@ -161,7 +166,9 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     return low if ends[0] >= first_block.stop else ends[0], high if ends[1] <= last_block.start else ends[1]
 
 
-def _seen(first: First, edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray) -> tuple[int, int] | None:
+def _seen(
+    first: First, edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray
+) -> tuple[int, int] | None:
     """The first and the last of the bins (beyond) in which something is seen, and of those that thin out."""
     fine = first.found.edges is not None
     believed = discounted(counts, deviations, edges, first.span)
