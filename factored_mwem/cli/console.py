@@ -145,7 +145,8 @@ def kind_in_words(attribute: Attribute) -> str:
 
 
 def fates_text(fates: Mapping[str, Any]) -> list[str]:
-    """A line for each column: what became of its values, in noisy shares of all rows."""
-    head = ("column", "type", "kept", "clipped", "other", "missing")
+    """A line for each column: what became of its values, in noisy shares of all rows, and by what part its
+    standard deviation may be larger."""
+    head = ("column", "type", "kept", "clipped", "other", "missing", "sd larger by")
     rows = [[piece(n), kind, *(f"{share:.1%}" for share in shares)] for n, (kind, *shares) in fates.items()]
     return aligned([head, *rows], left=(0, 1))

@@ -297,7 +297,7 @@ def _learnt(manifest: Manifest) -> list[str]:
     """A table of what became of the values of learnt columns; nothing if there are none."""
     domain = Domain.from_dict(manifest.domain)
     fates = {
-        a.name: (kind_in_words(domain[a.name]), a.kept, a.clipped, a.other, a.missing)
+        a.name: (kind_in_words(domain[a.name]), a.kept, a.clipped, a.other, a.missing, a.spread_hidden or 0.0)
         for a in manifest.attributes
         if a.kept is not None
     }

@@ -34,8 +34,9 @@ class OneWay(NamedTuple):
 
 
 def columns_of(material: Material) -> list[dict[str, Any]]:
-    """The facts of every column, in the order of the table: `fates` are kept, clipped, other, missing of a
-    learnt one; `rows`: of each group its label, share of the rows, estimate, and the ends of its interval.
+    """The facts of every column, in the order of the table: `fates` are kept, clipped, other, missing and
+    hidden spread of a learnt one; `rows`: of each group its label, share of the rows, estimate, and the ends
+    of its interval.
     """
     noisy = None
     if (
@@ -59,12 +60,14 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
                 break
     shares = None if counts is None else groups.added(counts) / max(int(counts.sum()), 1)
     series = Series(shares, *(noisy or (None, None, None)))
-    fates = (facts.kept, facts.clipped, facts.other, facts.missing)
+    fates = (facts.kept, facts.clipped, facts.other, facts.missing, facts.spread_hidden)
     return {
         "name": plain(facts.name),
         "about": _about(facts),
         "described": plain(attribute.title or attribute.description or "", 300),
-        "fates": None if facts.kept is None else tuple(percent(fate) for fate in fates),
+        "fates": None
+        if facts.kept is None
+        else tuple(NOTHING if fate is None else percent(fate) for fate in fates),
         "note": _note(facts.name, groups.note),
         "chart": None if shares is None and noisy is None else drawn(groups, series),
         "rows": _table(groups, series),

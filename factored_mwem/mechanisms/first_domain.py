@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,18 @@ FURTHEST = 10**18
 """Whole numbers beyond are counted with those up to here, where all that lies beyond is counted."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
+
+
+class Counted(NamedTuple):
+    """`counts: int64[code]`; `deviations: float64[bin]`, the standard deviations of those of bins; `begins:
+    int64[block + 1]`, the first bin of each block of bins that were counted together, too, and `together:
+    float64[block]`, the standard deviations of their sums.
+    """
+
+    counts: np.ndarray
+    deviations: np.ndarray
+    begins: np.ndarray
+    together: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,31 +121,53 @@ class First:
         known = np.concatenate([ends, self.values]) if len(ends) else self.inner_edges
         return known.min().item(), known.max().item()
 
-    def counted(self, noisy: np.ndarray, stddev: float) -> tuple[np.ndarray, np.ndarray]:
-        """(noisy counts: int64[code], standard deviations of those of bins: float64[bin]), from all that is
-        known, by precision: `noisy: int64[code]`, of `stddev`, and what both looks of discovery saw of those
-        bins that consist of their cells.
+    def counted(self, noisy: np.ndarray, stddev: float) -> Counted:
+        """All that is known of the codes, by precision: `noisy: int64[code]`, of `stddev`, what the second
+        look of discovery saw of bins that consist of its cells, and the first of neighbouring bins that do
+        together: many bins hide what one cell shows.
         """
-        counts, bins, whole = noisy.copy(), self.attribute.bin_codes, coarse_grid(self.found.unit)
+        counts, bins, found = noisy.copy(), self.attribute.bin_codes, self.found
         if not len(self.edges):
-            return counts, np.zeros(0)
+            return Counted(counts, np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0))
         sums, precision = noisy[bins] / stddev**2, np.full(len(bins), stddev**-2.0)
-        found = self.found
-        rare = [value for value in found.values if value in found.rare]  # counted by the first looks
-        later = np.histogram(np.array(rare, dtype=self.edges.dtype), self.edges)[0] > 0
-        looks = [(whole, found.coarse, found.coarse_stddev), (found.edges, found.noisy, found.cell_stddev)]
-        for grid, cells, deviation in looks:
-            if grid is None or cells is None:
-                continue
-            at = np.minimum(np.searchsorted(grid, self.edges), len(grid) - 1)
-            exact = grid[at] == self.edges
+        rare = np.array([value in found.rare for value in self.values.tolist()], dtype=bool)
+        if found.edges is not None and found.noisy is not None:
+            at, exact = _places(found.edges, self.edges)
+            later = np.histogram(self.values[rare], self.edges)[0] > 0  # counted by that look
             known = np.flatnonzero(exact[:-1] & exact[1:] & ~later)
             low, high = at[known], at[known + 1]
-            total, weight = np.concatenate([[0], np.cumsum(cells)]), 1 / (deviation**2 * (high - low))
+            total, weight = _sums(found.noisy), 1 / (found.cell_stddev**2 * (high - low))
             sums[known] += (total[high] - total[low]) * weight
             precision[known] += weight
-        counts[bins] = np.rint(sums / precision)
-        return counts, precision**-0.5
+        held, squares = sums / precision, 1 / precision
+        at, exact = _places(coarse_grid(found.unit), self.edges)
+        begins = np.unique([0, self.inner.start, self.inner.stop, len(bins), *np.flatnonzero(exact)])
+        own, noise = (np.add.reduceat(x, begins[:-1]) for x in (held, squares))
+        if found.coarse is not None:
+            low, high = at[begins[:-1]], at[begins[1:]]
+            known = exact[begins[:-1]] & exact[begins[1:]]
+            seen, unsure = np.diff(_sums(found.coarse)[at[begins]]), found.coarse_stddev**2 * (high - low)
+            for value, code in zip(self.values[rare], self.attribute.special_codes[rare], strict=True):
+                block = np.searchsorted(self.edges[begins], value, side="right") - 1
+                if 0 <= block < len(seen):  # no bin holds it
+                    seen[block], unsure[block] = seen[block] - noisy[code], unsure[block] + stddev**2
+            share = np.where(known, 1 / (noise + np.maximum(unsure, 1)), 0.0)
+            of = np.repeat(np.arange(len(own)), np.diff(begins))
+            held, squares = held + squares * (share * (seen - own))[of], squares - squares**2 * share[of]
+            noise = noise - noise**2 * share
+        counts[bins] = np.rint(held)
+        return Counted(counts, np.sqrt(squares), begins, np.sqrt(noise))
+
+
+def _places(grid: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(where on a grid each edge is: int64[edge], whether it is on it: bool[edge])."""
+    at = np.minimum(np.searchsorted(grid, edges), len(grid) - 1)
+    return at, grid[at] == edges
+
+
+def _sums(cells: np.ndarray) -> np.ndarray:
+    """int64[cell + 1]: what lies below each edge."""
+    return np.concatenate([[0], np.cumsum(cells)])
 
 
 def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span, thinning
 from factored_mwem.domain.singles import Singles
-from factored_mwem.mechanisms.first_domain import FEW, First, edges_in_json, facts_of, in_json
+from factored_mwem.mechanisms.first_domain import FEW, Counted, First, edges_in_json, facts_of, in_json
+from factored_mwem.mechanisms.hidden_spread import hidden_spread
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
@@ -29,6 +30,7 @@ class Fate(NamedTuple):
     """What becomes of a column's values, in noisy shares of all rows: kept as they are or within their bin,
     moved to the nearest bin, made `other` or what else takes unlisted values, or missing. `moved_at_most`: of
     those that were moved or made another value than `other`, the upper end of a 97.5 % interval.
+    `spread_hidden`: by what part the standard deviation may be larger, see `hidden_spread`.
     """
 
     kept: float
@@ -36,6 +38,7 @@ class Fate(NamedTuple):
     other: float
     missing: float
     moved_at_most: float = 0.0
+    spread_hidden: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +47,7 @@ class Pruned:
     which of them mean the same as before; `noisy: int64[code]`, the counts of those.
 
     `clipped`, `other`: noisy counts (records) of the rest, by what becomes of it; `moved_at_most`: an upper
-    bound of what counts as another value, with probability 97.5 %.
+    bound of what counts as another value, with probability 97.5 %; `spread_hidden`: as in Fate.
     """
 
     attribute: Attribute
@@ -54,6 +57,7 @@ class Pruned:
     clipped: float
     other: float
     moved_at_most: float = 0.0
+    spread_hidden: float = 0.0
 
     @classmethod
     def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
@@ -72,19 +76,20 @@ class Pruned:
         whole = max(sum(parts), 1.0)
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
         kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
-        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6)
+        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6, round(self.spread_hidden, 4))
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     """The attribute without what is not there. `noisy: int64[code]` of the first, with noise of `stddev`."""
     before = first.attribute
-    noisy, deviations = first.counted(noisy, stddev)
+    counted = first.counted(noisy, stddev)
+    noisy = counted.counts
     nulls = bool(before.nullable and noisy[before.size - 1] > CLEAR * stddev)
     facts = facts_of(first.found, required=not nulls)
     if before.type == "string":
         facts |= _categories(before, noisy, stddev)
     elif before.type != "boolean":
-        facts |= _numbers(first, noisy, deviations)
+        facts |= _numbers(first, counted)
     if before.other == OTHER and before.type != "string":
         facts["other"] = OTHER
     elif not nulls and before.type != "string":
@@ -98,7 +103,8 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     if before.type == "string" and attribute.other == OTHER:
         lost += float(noisy[before.fallback_code])
     clipped = lost if not attribute.categorical and len(attribute.bin_codes) else 0.0
-    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped, most)
+    spread = hidden_spread(first, counted, attribute, counts)
+    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped, most, spread)
 
 
 def most_of(lost: float, stddev: float, codes: int) -> float:
@@ -114,33 +120,62 @@ def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str
     return {"categories": listed, "other": listed[int(np.argmax(noisy[: len(listed)]))]}
 
 
-def _numbers(first: First, noisy: np.ndarray, deviations: np.ndarray) -> dict[str, Any]:
+def _numbers(first: First, counted: Counted) -> dict[str, Any]:
     """Without the bins at both ends that are not clear, or without any where few values are all there is."""
-    found, texts, inner = first.found, first.attribute.sentinels, first.inner
-    counts = noisy[first.attribute.bin_codes]
-    odds = AT_ENDS if found.edges is not None else ANYWHERE
-    few = _few(first, counts, deviations)
-    edges, counts, deviations = first.inner_edges, counts[inner], deviations[inner]
-    believed = discounted(counts, deviations, edges, first.span)
-    ends = seen_span(believed, deviations, odds)
+    found, texts = first.found, first.attribute.sentinels
+    few, ends = _few(first, counted), _ends(first, counted)
     if few is None and ends is None and len(first.values):  # popular values are all there is, however many
         few = first.values
-    most = int(np.argmax(counts))  # something is there, though nothing shows it
-    low, high = ends or (most, most + 1)
-    if ends and found.edges is not None:  # else a bin is a decade, and one too many is beyond all values
-        low, high = thinning(believed, deviations, edges, ends)
     if few is not None:
         listed = in_json(found, few)
         if texts or found.unit == "number":  # of any number of digits: nothing says how they are written
             return {"specialValues": [*listed, *texts]}
         none = dict.fromkeys(("decimals", "zeros", "resolution"))
         return {"categories": listed, "categoriesOrdered": True, **none}
-    special, edges = first.attribute.special_values, edges[low : high + 1]
+    counts = counted.counts[first.attribute.bin_codes][first.inner]
+    most = int(np.argmax(counts))  # something is there, though nothing shows it
+    low, high = ends or (most, most + 1)
+    special, edges = first.attribute.special_values, first.inner_edges[low : high + 1]
     facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
     singles = _singles(first, edges, counts[low:high])
     if singles is not None:
         facts |= {"binValues": in_json(found, singles.units), "binWeights": singles.counts.tolist()}
     return facts | ({"multipleOf": found.multiple_of} if found.multiple_of > 1 else {})
+
+
+def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
+    """The first and the last of the inner bins (beyond) in which something is seen, in them or in blocks of
+    them; None if nothing is. Of a block that is seen and reaches beyond its bins that are, as many as hold
+    most above half a deviation each.
+    """
+    inner, begins = first.inner, counted.begins
+    counts, deviations = counted.counts[first.attribute.bin_codes][inner], counted.deviations[inner]
+    inside = (begins >= inner.start) & (begins <= inner.stop)
+    begins = begins[inside] - inner.start
+    sums, together = np.add.reduceat(counts, begins[:-1]), counted.together[inside[:-1] & inside[1:]]
+    ends = _seen(first, first.inner_edges, counts, deviations)
+    blocks = _seen(first, first.inner_edges[begins], sums, together)
+    if blocks is None:
+        return ends
+    first_block, last_block = (slice(*begins[at : at + 2]) for at in (blocks[0], blocks[1] - 1))
+    outwards = counts - deviations / 2
+    low = first_block.stop - 1 - int(np.argmax(np.cumsum(outwards[first_block][::-1])))
+    high = last_block.start + 1 + int(np.argmax(np.cumsum(outwards[last_block])))
+    if ends is None:
+        return low, high
+    return low if ends[0] >= first_block.stop else ends[0], high if ends[1] <= last_block.start else ends[1]
+
+
+def _seen(
+    first: First, edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray
+) -> tuple[int, int] | None:
+    """The first and the last of the bins (beyond) in which something is seen, and of those that thin out."""
+    fine = first.found.edges is not None
+    believed = discounted(counts, deviations, edges, first.span)
+    ends = seen_span(believed, deviations, AT_ENDS if fine else ANYWHERE)
+    if ends and fine:  # else a bin is a decade, and one too many is beyond all values
+        ends = thinning(believed, deviations, edges, ends)
+    return ends
 
 
 def _singles(first: First, edges: np.ndarray, counts: np.ndarray) -> Singles | None:
@@ -170,17 +205,19 @@ def _free(first: First) -> tuple[np.ndarray, np.ndarray]:
     return np.where(coarse.room > 0, coarse.value(bins, 0) * step, fine.value(bins, 0)), coarse.room <= 1
 
 
-def _few(first: First, counts: np.ndarray, deviations: np.ndarray) -> np.ndarray | None:
-    """The units of a column's numbers or moments where they are few and all there is, else None; from
-    `counts: int64[bin]`.
-    """
+def _few(first: First, counted: Counted) -> np.ndarray | None:
+    """The units of a column's numbers or moments where they are few and all there is, else None."""
+    counts, deviations = counted.counts[first.attribute.bin_codes], counted.deviations
     free, single = _free(first)
-    stands_out = counts > level(len(counts)) * deviations
-    clear = single & stands_out
+    clear = single & (counts > level(len(counts)) * deviations)
     values = np.sort(np.concatenate([first.values, free[clear]]))
     if not 0 < len(values) <= FEW:
         return None
-    return None if seen_span(np.where(clear, 0, counts), deviations, ANYWHERE) else values
+    left = np.where(clear, 0, counts)
+    together = np.add.reduceat(left, counted.begins[:-1])
+    if seen_span(left, deviations, ANYWHERE) or seen_span(together, counted.together, ANYWHERE):
+        return None
+    return values
 
 
 def _most_frequent(first: First, noisy: np.ndarray, facts: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -39,9 +39,14 @@ from factored_mwem.tables.codes.parsing import value_type
 
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.learn import Learning
+    from factored_mwem.mechanisms.prune import Fate
 
 MUCH = 0.1
 """A warning says so where more than this share of a learnt column's values is lost."""
+WIDER, WIDEST = 0.2, 3
+"""The part by which a standard deviation may be larger from which a warning says so, and of how many columns
+by name: the widest.
+"""
 
 
 def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
@@ -187,6 +192,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
         if plan.learning.hidden:
             yield plan.learning.hidden
         yield from rounded_in_words(plan.learning)
+        yield from spread_in_words(plan.learning.fates)
 
 
 def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
@@ -234,6 +240,19 @@ def _losses(plan: Plan) -> Iterator[str]:
                 )
             share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
+
+
+def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
+    """A warning where noise may hide much beyond the ends of learnt columns of numbers; free."""
+    hidden = {name: fate.spread_hidden for name, fate in fates.items() if fate.spread_hidden > WIDER}
+    widest = sorted(hidden, key=lambda name: -hidden[name])
+    if widest:
+        named = some_names([f"{name!r} by {hidden[name]:.0%}" for name in widest[:WIDEST]])
+        more = f" (and of {len(widest) - WIDEST} more columns)" if len(widest) > WIDEST else ""
+        yield (
+            "noise may hide rare values beyond the ends of what was learnt, which would make a standard "
+            f"deviation larger, of {named}{more}; declare their values"
+        )
 
 
 def _unordered(plan: Plan) -> Iterator[str]:
