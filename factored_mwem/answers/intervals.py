@@ -141,6 +141,15 @@ def variance_of(sums: Sums, covariance: Callable[[np.ndarray, np.ndarray], np.nd
 Basis = MeasuredBasis | ModelBasis
 
 
+def widened(errors: ErrorMoments, variance: np.ndarray) -> ErrorMoments:
+    """The moments with more `variance: float64[group]`, of errors that are independent and about normal."""
+    whole = errors.variance + variance
+    share = np.divide(
+        errors.variance, whole, out=np.zeros_like(whole), where=(whole > 0) & np.isfinite(whole)
+    )
+    return ErrorMoments(errors.bias, whole, errors.kurtosis * share**2)
+
+
 def sampling_variance(noisy: Noisy, model: Forest, terms: QueryTerms, sums: Sums) -> np.ndarray:
     """float64[group]: how much sums of terms vary over tables of people drawn anew (multinomial): n (E[u^2] -
     E[u]^2), u what a row adds. The products of terms that this takes are measured where they can be.

@@ -249,6 +249,33 @@ def test_values_that_were_not_found_are_not_said_not_to_be_there() -> None:
     assert learnt({"code": 3.0}).answer("top 1 code").labels == (("A",),)  # which took in others
 
 
+GRADES = {"fields": [{"name": "grade", "type": "integer", "categories": [2, 3, 9, 16], "other": 9, **LEARNT}]}
+NOTHING = {"fields": [{"name": "loss", "type": "integer", "categories": [0], "other": 0, **LEARNT}]}
+
+
+def test_means_and_sums_allow_for_values_that_were_not_found() -> None:
+    """20 of 200 rows hold a 1 that was not found, and count as 9: the mean is 160 / 200 lower than what is
+    measured, which noise alone never says. No values beside 0 were found: then nothing is known of a mean.
+    The note is in the text and in JSON alike.
+    """
+    counts = np.array([40, 40, 80, 40])
+    true = (counts @ [2, 3, 9, 16] - 20 * 8) / 200
+    for rows, what, truth in ((20.0, "mean grade", true), (20.0, "sum grade", true * 200)):
+        told, blind = (learnt(moved, GRADES, (counts,)).answer(what) for moved in ({"grade": rows}, {}))
+        assert told.low[0] < truth < told.high[0] and not blind.low[0] < truth < blind.high[0]
+        assert told.basis == "bounded" and blind.basis == "measured"
+        assert told.estimate[0] == blind.estimate[0]
+        allowed = 1.96 * 20 * 14 / 3 / (200 if what.startswith("mean") else 1)
+        assert told.high[0] - told.estimate[0] == pytest.approx(allowed, rel=0.05)
+        (note,) = [each for each in told.notes if "allows for them" in each]
+        assert note in told.text() and note in told.to_dict()["notes"]
+    both = learnt({"grade": 20.0}, GRADES, (counts,)).answer("mean grade where grade < 9 minus mean grade")
+    assert both.high[0] - both.low[0] > 2 * 1.96 * 20 * 14 / 3 / 80
+    nothing = learnt({"loss": 20.0}, NOTHING, ([200],)).answer("mean loss")
+    assert nothing.to_dict()["groups"][0]["high"] is None and "has one value" in nothing.notes[0]
+    assert learnt({}, NOTHING, ([200],)).answer("mean loss").high[0] == 0
+
+
 @pytest.mark.parametrize("correlated", [True, False])
 def test_deviations_and_correlations_hold_however_rows_lie_in_their_bins(correlated: bool) -> None:
     fields = [
