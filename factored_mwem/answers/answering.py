@@ -42,8 +42,8 @@ from factored_mwem.errors import InputError
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
 UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
 BLIND = (
-    "noise hides whether two of these columns say the same: where they do, the interval holds less often "
-    "than it says"
+    "noise hides whether two of these columns say the same: the upper end of a count or share allows for it, "
+    "that of other figures does not"
 )
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally

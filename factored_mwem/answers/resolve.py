@@ -141,8 +141,8 @@ def resolve(
         if classes:
             weights.notes[CLASSES.format(ENDS if counted else SAME_IN_CLASS)] = None
     vain, missed = (np.broadcast_to(most, len(labels)) for most in (weights.vain, weights.missed))
-    sure = {"notes": tuple(weights.notes), "exact": weights.exact, "vain": vain, "missed": missed}
-    return [replace(resolved, **sure, taken=weights.taken)]
+    resolved = replace(resolved, notes=tuple(weights.notes), exact=weights.exact, taken=weights.taken)
+    return [replace(resolved, vain=vain, missed=missed)]
 
 
 def _sums(

@@ -342,6 +342,7 @@ class OneColumn:
     """What columns by themselves say of any count."""
 
     usual = most = staticmethod(lambda queries: np.full(np.shape(queries), 40.0))
+    blind = False
 
 
 @pytest.mark.parametrize(
@@ -355,11 +356,17 @@ def test_a_cell_of_which_the_model_says_little_may_hold_all_that_a_column_leaves
     moments = ErrorMoments(np.zeros(1), np.full(1, 25.0), np.zeros(1))
     found = basis.high(Sums(np.zeros((1, 1), dtype=int), np.ones((1, 1))), basis.values, moments)
     assert found[0] == pytest.approx(high, rel=0.03)
+    missed.blind = True
+    found = basis.high(Sums(np.zeros((1, 1), dtype=int), np.ones((1, 1))), basis.values, moments)
+    assert found[0] == max(40.0, value + Z * 5)
 
 
 def test_columns_that_may_say_the_same_behind_the_noise_are_named() -> None:
-    """Of 2 x 2 cells of 200 rows noise of 60 is over half, that of 40 is not; sex and age were measured."""
+    """Of 2 x 2 cells of 200 rows noise of 60 is over half, that of 40 is not; sex and age were measured. All
+    100 women may then be among the 120 of the first ten days, and the interval holds that.
+    """
     asked, measured = "count where sex = F and day <= 2020-01-10", "mean age where sex = F"
+    assert answering(60.0, errors=Known).answer(asked).high[0] > 100
     for scale, blind in ((40.0, False), (60.0, True)):
         assert (BLIND in answering(scale, errors=Known).answer(asked).notes) == blind
         assert BLIND not in answering(scale, errors=Known).answer(measured).notes
