@@ -188,7 +188,8 @@ def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
 
 WHO_SAYS = {
     "profile": (
-        "owner.draft privacy.discover privacy.other.projected request.public_columns tables.backends.people "
+        "owner.draft privacy.discover privacy.other.projected privacy.other.sums request.public_columns "
+        "tables.backends.people "
         "tables.backends.local tables.backends.people_spark tables.backends.source tables.backends.spark "
         "tables.backends.sql tables.codes.profile"
     ),
@@ -198,9 +199,10 @@ WHO_SAYS = {
         "tables.codes.rest"
     ),
     "ColumnProfile": (
-        "owner.draft owner.relations privacy.discover privacy.other.projected privacy.popular "
-        "privacy.single_values tables.backends.local tables.backends.people tables.backends.people_spark "
-        "tables.backends.source tables.backends.spark tables.backends.spark_frame tables.backends.sql "
+        "owner.draft owner.relations privacy.discover privacy.other.projected privacy.other.sums "
+        "privacy.popular privacy.single_values tables.backends.local tables.backends.people "
+        "tables.backends.people_spark tables.backends.source tables.backends.spark "
+        "tables.backends.spark_frame tables.backends.sql "
         "tables.codes.broken tables.codes.drafted tables.codes.profile tables.codes.rest"
     ),
     "broken_rows": (
@@ -238,7 +240,8 @@ WHO_SAYS = {
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (
         "pipeline.learn_domain pipeline.release request.table sessions.graph.request "
-        "sessions.online.asking sessions.sketch.build sessions.statistic.column_statistic "
+        "sessions.online.asking sessions.online.known sessions.sketch.build "
+        "sessions.statistic.column_statistic "
         "sessions.statistic.learner sessions.statistic.sample tables.backends.local "
         "tables.backends.source tables.backends.spark tables.backends.sql"
     ),
@@ -269,7 +272,8 @@ GETATTR = ("workload.workload",)
 BEGINS = ("pipeline.spending", "accounting.accountant")
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
 ENCODES = (
-    "pipeline.release", "mechanisms.learn", "sessions.online.asking", "sessions.statistic.column_statistic",
+    "pipeline.release", "mechanisms.learn", "sessions.online.asking", "sessions.online.known",
+    "sessions.statistic.column_statistic",
     "sessions.statistic.learner", "sessions.statistic.sample",
 )  # fmt: skip
 """What hands a table to the door, once: a release, learning, a session of questions, a statistic."""

@@ -24,6 +24,7 @@ from factored_mwem.answers.intervals import (
     half_width,
     quantiles,
     sampling_variance,
+    widened,
     within_bins,
 )
 from factored_mwem.answers.least_squares import least_squares
@@ -41,8 +42,8 @@ from factored_mwem.errors import InputError
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
 UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
 BLIND = (
-    "noise hides whether two of these columns say the same: where they do, the interval holds less often "
-    "than it says"
+    "noise hides whether two of these columns say the same: the upper end of a count or share allows for it, "
+    "that of other figures does not"
 )
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally
@@ -118,7 +119,7 @@ class Answering:
         least, most = (
             self._sums([ends[way[i]] for i, ends in enumerate(ways[0])], population) for way in ways[1]
         )
-        sure = least.basis == most.basis == "measured"
+        sure = "model" not in (least.basis, most.basis)
         middle = self._sums([replace(side, exact=sure) for side in sides], population)
         low, high = np.fmin(least.low, middle.low), np.fmax(most.high, middle.high)
         stderr = np.fmax(middle.stderr, (high - low) / (2 * Z))
@@ -167,6 +168,8 @@ class Answering:
         unsure = [note for i, side in enumerate(sides) for note in rough(side, basis, i * first)]
         notes = dict.fromkeys([*(note for side in sides for note in side.notes), *unsure])
         errors = self._spread(basis, terms, population)(sums)
+        taken = self._taken(sides, basis)
+        errors = widened(errors, taken)
         inside = within_bins(sides[0], basis.values)
         less, more = self._misplaced(sides, basis) if inside is None else inside
         figures = self._interval(None if second else sides[0], values, errors, less, more)
@@ -174,7 +177,17 @@ class Answering:
             high = np.minimum(basis.high(sums, values, errors) + more, self._reach(sides[0])[1])
             figures[3] = np.fmax(figures[3], high)
         answer = self._about(sides[0], basis, population, list(figures), notes)
-        return _bounded(answer) if (less + more).any() else answer
+        return _bounded(answer) if (less + more).any() or taken.any() else answer
+
+    def _taken(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
+        """float64[group]: the variance of means and sums for values that are none of the domain's."""
+        variance, at = np.zeros(len(sides[0].groups)), 0
+        for side in sides:
+            ratio = side.kind == "ratio" and side.taken > 0
+            whole = np.maximum(_below(side, basis.values, at), 1.0) if ratio else 1.0
+            variance += (side.taken / whole) ** 2
+            at += side.terms.count
+        return variance
 
     def _misplaced(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
         """float64[2, group]: how much less and more an answer may be for rows whose values are none of the
@@ -210,10 +223,7 @@ class Answering:
             return basis.spread
 
         def with_sampling(sums: Sums) -> ErrorMoments:
-            bias, noise, kurtosis = basis.spread(sums)
-            whole = noise + sampling_variance(self.noisy, self.model, terms, sums)
-            share = np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0)
-            return ErrorMoments(bias, whole, kurtosis * share**2)
+            return widened(basis.spread(sums), sampling_variance(self.noisy, self.model, terms, sums))
 
         return with_sampling
 

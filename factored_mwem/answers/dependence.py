@@ -39,9 +39,9 @@ class MissedDependence:
             (each, own - own.mean(axis=1, keepdims=True))
             for each, own in zip(noise, terms.weights, strict=True)
         ]
+        self._found = [model.marginal((a,)) / model.total for a in terms.support]
         self._shares = [
-            _smoothed(model.marginal((a,)) / model.total, each / model.total)
-            for a, each in zip(terms.support, noise, strict=True)
+            _smoothed(found, each / model.total) for found, each in zip(self._found, noise, strict=True)
         ]
         self._held = [m.positions for m in evidence.measurements if len(m.positions) > 1]
         self._held += [evidence.public] if len(evidence.public) > 1 else []
@@ -98,7 +98,7 @@ class MissedDependence:
         left = np.full(np.shape(queries), np.inf)
         for k, (noise, _) in enumerate(self._alone):
             norm = np.sqrt((self._weights[k] ** 2).sum(axis=1))[queries]
-            alone = self._total * self._means(k, queries) + 2 * noise * norm
+            alone = self._total * (self._weights[k] @ self._found[k])[queries] + 2 * noise * norm
             left = np.minimum(left, alone * np.prod(greatest[:k] + greatest[k + 1 :], axis=0))
         return left
 

@@ -114,7 +114,7 @@ class ModelBasis:
         distribution of the same mean and variance for the cell that a random row lies in, which is a gamma
         of one degree more (its quantile: Wilson and Hilferty 1931). Where the model says less than
         independent columns do, these are the mean, up to one standard error. It is at most what one column
-        leaves.
+        leaves; and that is the end where noise would hide that two columns say the same.
         """
         factors = np.maximum(sums.factors, 0.0)
         usual, most = (
@@ -125,7 +125,8 @@ class ModelBasis:
         degrees = (mean / error) ** 2 + 1
         skewed = mean * degrees / (degrees - 1)
         skewed *= (1 - 1 / (9 * degrees) + Z / (3 * np.sqrt(degrees))) ** 3
-        return np.minimum(skewed, np.maximum(most, values - errors.bias + Z * error))
+        end = np.maximum(most, values - errors.bias + Z * error)
+        return end if self.missed.blind else np.minimum(skewed, end)
 
 
 def variance_of(sums: Sums, covariance: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -139,6 +140,15 @@ def variance_of(sums: Sums, covariance: Callable[[np.ndarray, np.ndarray], np.nd
 
 
 Basis = MeasuredBasis | ModelBasis
+
+
+def widened(errors: ErrorMoments, variance: np.ndarray) -> ErrorMoments:
+    """The moments with more `variance: float64[group]`, of errors that are independent and about normal."""
+    whole = errors.variance + variance
+    share = np.divide(
+        errors.variance, whole, out=np.zeros_like(whole), where=(whole > 0) & np.isfinite(whole)
+    )
+    return ErrorMoments(errors.bias, whole, errors.kurtosis * share**2)
 
 
 def sampling_variance(noisy: Noisy, model: Forest, terms: QueryTerms, sums: Sums) -> np.ndarray:

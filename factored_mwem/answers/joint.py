@@ -4,6 +4,7 @@ they need.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ import numpy as np
 from factored_mwem.domain.levels import View
 from factored_mwem.kernels.copies import CliqueMap, joined, passed, summed
 from factored_mwem.model.clique_tree import CliqueTree, grid, halves
+
+MOST_NUMBERS = 2**25
+"""Numbers that the tables of several copies may have on the way, in both threads together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,10 +96,20 @@ class Joint:
 
     def tables(self, beliefs: np.ndarray) -> np.ndarray:
         """float64[copy, *shape]: the tables, each of sum 1; `beliefs: float[copy, cells of all cliques]`."""
-        if len(beliefs) < 2:
+        parts = min(len(beliefs), max(2, math.ceil(2 * len(beliefs) * self.largest / MOST_NUMBERS)))
+        if parts < 2:
             return self._tables(beliefs)
         with ThreadPoolExecutor(max_workers=2) as pool:
-            return np.concatenate(list(pool.map(self._tables, np.array_split(beliefs, 2))))
+            return np.concatenate(list(pool.map(self._tables, np.array_split(beliefs, parts))))
+
+    @property
+    def largest(self) -> int:
+        """The numbers of the largest table on the way, for one copy."""
+        sizes = []
+        for step in self._steps:
+            beyond = [math.prod(self._axes(sender)[1]) for sender, _ in step.senders]
+            sizes.append(max(step.rows, step.reduced * (len(beyond) > 1)) * math.prod(beyond))
+        return max(sizes)
 
     def _tables(self, beliefs: np.ndarray) -> np.ndarray:
         tables: list[np.ndarray] = []

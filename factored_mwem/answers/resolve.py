@@ -65,6 +65,7 @@ class Resolved:
     is the share. `proportion`: a ratio from 0
     to 1; `signed`: a sum, which may be below 0; `reach`: the least and the most that the answer may be.
     `exact`: whether every code is wholly in or out, so that the answer follows from counts of codes alone.
+    `vain`, `missed`, `taken`: what values that are none of the domain's may do, see `QueryWeights`.
     """
 
     terms: QueryTerms
@@ -85,6 +86,7 @@ class Resolved:
     ends: tuple[Resolved, Resolved] | None = None
     vain: np.ndarray | float = 0.0
     missed: np.ndarray | float = 0.0
+    taken: float = 0.0
 
 
 def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]]) -> QueryTerms:
@@ -128,14 +130,19 @@ def resolve(
         classes, counted = factor is not None and not factor.exact, isinstance(query, Count)
         if weights.open or (classes and counted):
             least, most = (
-                replace(_sums(query, weights, groups, labels, end), exact=counted or not classes)
+                replace(
+                    _sums(query, weights, groups, labels, end),
+                    exact=counted or not classes,
+                    taken=weights.taken,
+                )
                 for end in ("least", "most")
             )
             resolved = replace(resolved, ends=(least, most))
         if classes:
             weights.notes[CLASSES.format(ENDS if counted else SAME_IN_CLASS)] = None
     vain, missed = (np.broadcast_to(most, len(labels)) for most in (weights.vain, weights.missed))
-    return [replace(resolved, notes=tuple(weights.notes), exact=weights.exact, vain=vain, missed=missed)]
+    resolved = replace(resolved, notes=tuple(weights.notes), exact=weights.exact, taken=weights.taken)
+    return [replace(resolved, vain=vain, missed=missed)]
 
 
 def _sums(
@@ -154,7 +161,7 @@ def _sums(
         where = [Case(s, product_of(w, present)) for s, w in where]
         (own,), (has,) = values.values(), present.values()
         reach = (float(own[has > 0].min()), float(own[has > 0].max()))
-    if isinstance(query, Total):
+    if isinstance(query, Total) or math.isinf(weights.taken):
         reach = (-math.inf, math.inf)
     below: list[Case] = []
     if isinstance(query, Mean):
@@ -187,7 +194,8 @@ def _numbers(
     if not exact:
         weights.exact, weights.open = False, True
         weights.notes[INNER.format(repr(shortened(column)))] = None
-    weights.unlisted(column, Unlisted(True, True))
+    low, high = (np.asarray(end, dtype=np.float64) for end in intervals(weights.domain[column]))
+    weights.taken_as_others(column, float(high[has].max() - low[has].min()))
     return {a: values[codes]}, {a: has[codes].astype(np.float64)}
 
 

@@ -37,6 +37,15 @@ TAKEN = (
     "them as others, however far off they are"
 )
 
+ALLOWED = (
+    "{}: up to {:,.0f} of those counted hold values not found when the domain was learnt: the interval "
+    "allows for them, each off by up to the column's width"
+)
+ALONE = (
+    "{}: up to {:,.0f} of those counted hold values not found when the domain was learnt, which has one "
+    "value: how far off they are is not known"
+)
+
 
 class Case(NamedTuple):
     """Weights by attribute, taken with a sign."""
@@ -60,7 +69,7 @@ class QueryWeights:
         most = 1.0 if factor is None else float(factor.at_end("most")[factor.at].max())
         self.moved = {column: rows * most for column, rows in moved.items()}
         self.open, self.vain, self.missed = False, np.zeros(1), np.zeros(1)
-        self.told = MOVED
+        self.told, self.taken = MOVED, 0.0
 
     @property
     def factor(self) -> dict[int, np.ndarray]:
@@ -142,6 +151,18 @@ class QueryWeights:
             groups = np.ones(1) if inside is None else inside
             self.vain = self.vain + most * of.in_vain * groups
             self.missed = self.missed + most * of.missed * groups
+
+    def taken_as_others(self, column: str, width: float) -> None:
+        """Allow for values of a column of numbers that are none of its domain's, which is so wide: `taken` is
+        the standard error (value times records) of a sum over all of them. How many there are is taken to be
+        even up to the most there may be, how far each is off, all to one side, even up to the width.
+        """
+        most = self.moved.get(column, 0.0)
+        told, self.told = self.told, ALLOWED if width else ALONE
+        self.unlisted(column, Unlisted(True, True))
+        self.told = told
+        if most and not math.isnan(most):
+            self.taken = most * width / 3 if width else math.inf
 
     def groups(self, by: Sequence[str]) -> tuple[list[tuple[Label, ...]], dict[int, np.ndarray]]:
         """(the labels of each group, float64[group, codes] by attribute: 1 where a code lies in it)."""

@@ -107,12 +107,13 @@ def attack_command(
 def _kept(source: TableName, settings: ReleaseSettings, output: str | None) -> Path:
     """Where what an attack sees is kept. Raises InputError if it cannot be, or several tables are named."""
     from factored_mwem.cli.jobs import check_files
+    from factored_mwem.owner.attack.attack import ONE_TABLE
     from factored_mwem.tables.inputs.uris import is_uri
     from factored_mwem.tables.outputs.targets import target_of
 
     check_kept(source, settings, "attack")
     if package_at(source, LinkFlags()) is not None:
-        raise InputError("attack takes one table; fmwem verify takes tables that belong together")
+        raise InputError(ONE_TABLE)
     if is_uri(output or ""):
         raise InputError(f"{output}: what an attack saw stays on this machine; name a file here")
     kept = Path(output or f"{title(source)}{ENDING}")

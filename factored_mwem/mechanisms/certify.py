@@ -210,8 +210,10 @@ def check_certificate(
     names, orders = extent.candidates.domain.names, {*extent.orders, *([1] if extent.asked else [])}
     for criterion in criteria:
         why = ""
-        if criterion.what == "column" and criterion.column not in names:
+        if not set(criterion.columns) <= set(names):
             why = "the release models no such column"
+        elif criterion.what == "unique" and unit.grains:
+            why = "of a release of people it says nothing: rows that are alike may be one person's"
         elif criterion.what == "mean" and criterion.order not in extent.wanted:
             why = f"no marginals of {criterion.order} columns are asked for"
         elif criterion.what == "mean" and criterion.order not in orders:

@@ -181,7 +181,7 @@ class Scope:
         if not self.visible.text:
             workload.check_kinds({name: kind_of(self.visible.schema.field(name)) for name in names})
         for criterion in self.policy.criteria:
-            if criterion.column is not None and criterion.column not in names:
+            if not set(criterion.columns) <= set(names):
                 raise InputError(f"--accept {criterion.text.strip()!r}: there is no such column")
         if names and not workload.asked:
             fixed = {"categories": [OTHER], "constraints": {"required": True}}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.certify import CONFIDENCE, Error, Extent, Released, certify
@@ -19,6 +20,7 @@ from factored_mwem.tables.backends.codes import Codes
 from factored_mwem.tables.backends.datavectors import Axis, Datavectors
 from factored_mwem.tables.backends.people import released_people
 from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.parsing import plain
 from factored_mwem.tables.inputs.people import RowOrder
 
 
@@ -64,15 +66,26 @@ def make_certificate(
     assert policy.certificate is not None  # as of every release that is certified
     failure = (1 - CONFIDENCE) / policy.tries
     errors = certify(session, extent, count_rows(rows, modelled, extent), failure)
+    alone = (c for c in policy.criteria if c.what == "unique")
     return Certificate(
         share=policy.certificate,
         confidence=CONFIDENCE,
         counted="people" if policy.people else "rows",
         errors=tuple(_stated(error, extent, modelled.names) for error in errors),
         criteria=policy.accept,
+        unique={c.text: unique_share(rows, c.columns or rows.schema.names) for c in alone},
         tries=policy.tries,
         tried=tried,
     )
+
+
+def unique_share(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> float:
+    """The share of the released rows whose values in `columns`, as they are written, no other row has. Exact,
+    and public: the rows are.
+    """
+    kept = pa.concat_tables(pa.table({n: plain(batch.column(n)) for n in columns}) for batch in batches)
+    counted = kept.group_by([*columns]).aggregate([([], "count_all")])["count_all"]
+    return float(pc.sum(pc.equal(counted, 1)).as_py() or 0) / max(kept.num_rows, 1)
 
 
 def _stated(error: Error, extent: Extent, names: Sequence[str]) -> CertifiedError:
@@ -85,9 +98,13 @@ def unmet(criteria: Sequence[Criterion], certificate: Certificate) -> list[str]:
     """The criteria that fail, in words: those whose error may be larger, by the bounds of the certificate."""
     failures = []
     for criterion in criteria:
+        wording = criterion.text.strip().replace("\n", "\\n")  # a message is one line
+        if criterion.what == "unique":
+            if (share := certificate.unique[criterion.text]) > criterion.most:
+                failures.append(f"{wording} (it is {share:.3g})")
+            continue
         error = next(e for e in certificate.errors if _is_of(e, criterion))
         if not error.high <= criterion.most:
-            wording = criterion.text.strip().replace("\n", "\\n")  # a message is one line
             failures.append(f"{wording} (it is {error.estimate:.3g}, at most {error.high:.3g})")
     return failures
 
@@ -96,5 +113,5 @@ def _is_of(error: CertifiedError, criterion: Criterion) -> bool:
     if error.what != criterion.what:
         return False
     if criterion.what == "column":
-        return error.attributes == (criterion.column,)
+        return error.attributes == criterion.columns
     return criterion.what == "worst" or error.order == criterion.order

@@ -223,7 +223,7 @@ def _learnt(
 
     workload, policy = scope.workload, scope.policy
     try:
-        needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
+        needed = workload.columns | {name for c in policy.criteria for name in c.columns}
         needed |= {policy.order_by} if policy.order_by is not None else set()
         asked = scope.asked
         linked = bool(asked.known) and asked.public is None

@@ -21,9 +21,14 @@ DEFAULT_MAX_ROWS = 10**8
 BEARABLE = ("max_cells", "max_memory")
 """Fields for the limits of a machine, which another attempt of a run may change."""
 _FORM = re.compile(
-    r"\s*(?:mean([1-9][0-9]?)|(worst)|column\s+(\S(?:.*\S)?))\s*<=\s*([0-9.eE+-]+)\s*", re.DOTALL
+    r"\s*(?:mean([1-9][0-9]?)|(worst)|column\s+(\S(?:.*\S)?)|(unique)(?:\s+(\S(?:.*?\S)?))?)"
+    r"\s*<=\s*([0-9.eE+-]+)\s*",
+    re.DOTALL,
 )
-HOW = "write mean1, mean2, ..., worst or column NAME, then <= and a number above 0 and below 2"
+HOW = (
+    "write mean1, mean2, ..., worst or column NAME, then <= and a number above 0 and below 2; or unique, or "
+    "unique NAME, NAME, then <= and a share below 1"
+)
 """The advice for a criterion in another form."""
 
 
@@ -82,12 +87,14 @@ class BookedChoices(Choices, Books, total=False):
 class Criterion:
     """An error of the released rows is at most `most`: the mean over the marginals of `order` attributes,
     that of one `column`, or the worst of all. It is met where the certificate's upper bound is no larger.
+    "unique": the share of released rows that no other has the same values as in `columns`, or in all of them;
+    that is counted, in public rows.
     """
 
     text: str
-    what: Literal["mean", "column", "worst"]
+    what: Literal["mean", "column", "worst", "unique"]
     order: int
-    column: str | None
+    columns: tuple[str, ...]
     most: float
 
     @classmethod
@@ -97,15 +104,18 @@ class Criterion:
         """
         match = _FORM.fullmatch(text)
         try:
-            most = float(match[4]) if match else 0.0
+            most = float(match[6]) if match else -1.0
         except ValueError:
-            most = 0.0
-        if match is None or not 0 < most < 2:
+            most = -1.0
+        if match is None or not (0 <= most < 1 if match[4] else 0 < most < 2):
             raise ValueError(f"--accept {text[:80]!r}: {HOW}")
-        order, worst, column, _ = match.groups()
+        order, worst, column, unique, names, _ = match.groups()
+        if unique:
+            named = [name.strip() for name in (names or "").split(",")]
+            return cls(text, "unique", 0, tuple(filter(None, named)), most)
         if column is not None:
-            return cls(text, "column", 1, column, most)
-        return cls(text, "worst" if worst else "mean", int(order or 0), None, most)
+            return cls(text, "column", 1, (column,), most)
+        return cls(text, "worst" if worst else "mean", int(order or 0), (), most)
 
 
 class Acceptance(Chosen):

@@ -5,10 +5,10 @@ iterative constructions of Gupta, Roth and Ullman (TCC 2012). NOT PRIVATE: exact
     python scripts/replay figure3 --full -o results/    one figure as in the paper; all take at most an hour
 
 Writes NAME.csv, NAME.png and its panels NAME-1.png, NAME-2.png, ... for every figure and index.html, which
-shows all figures beside the claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a
-run that was interrupted goes on where it stopped; after a change of the code take a new folder. Data sets are
-looked for in the folder FMWEM_DATASETS (or --data), the National Long-Term Care Survey also in the file
-FMWEM_NLTCS. Needs the extra `plot`.
+shows all figures that were finished in the folder beside the claims and how they fared. Each finished case is
+kept in NAME.cases.jsonl, so a run that was interrupted goes on where it stopped; after a change of the code
+take a new folder. Data sets are looked for in the folder FMWEM_DATASETS (or --data), the National Long-Term
+Care Survey also in the file FMWEM_NLTCS. Needs the extra `plot`.
 """
 
 from __future__ import annotations
@@ -136,6 +136,25 @@ def section(name: str, store: Store, lacking: str, folder: Path) -> page.Section
     )
 
 
+def earlier(names: list[str], folder: Path, *, full: bool) -> list[page.Section]:
+    """The figures beside `names` that earlier runs finished in the folder, of this size or else of the other:
+    they stay on the page.
+    """
+    kept = []
+    for name in NAMES:
+        path = folder / f"{name}.cases.jsonl"
+        if name in names or not path.exists():
+            continue
+        for size in (full, not full):
+            store = Store(path, importlib.import_module(f"replay.{name}").cases(size))
+            if not store.missing():
+                shown = section(name, store, "", folder)
+                ran = f"{shown.effort}, in an earlier run of {'full' if size else 'quick'} size"
+                kept.append(shown._replace(effort=ran))
+                break
+    return kept
+
+
 def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> list[page.Section]:
     """Compute, write and show these figures."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -148,9 +167,10 @@ def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> l
         for claim in each.claims:
             line = f"{each.name}: {claim.verdict.upper()}: {claim.text} ({claim.why})"
             console.print(line, soft_wrap=True, highlight=False, markup=False)
+    shown = sorted([*sections, *earlier(names, folder, full=full)], key=lambda s: NAMES.index(s.name))
     took = f"{time.perf_counter() - started:.0f} s in this run"
     facts = [f"{'full' if full else 'quick'} size", took, f"{PROCESSES} processes", *page.machine()]
-    (folder / "index.html").write_text(page.html(sections, facts), encoding="utf-8")
+    (folder / "index.html").write_text(page.html(shown, facts), encoding="utf-8")
     console.print(f"wrote {folder / 'index.html'}", soft_wrap=True, highlight=False)
     return sections
 

@@ -249,6 +249,33 @@ def test_values_that_were_not_found_are_not_said_not_to_be_there() -> None:
     assert learnt({"code": 3.0}).answer("top 1 code").labels == (("A",),)  # which took in others
 
 
+GRADES = {"fields": [{"name": "grade", "type": "integer", "categories": [2, 3, 9, 16], "other": 9, **LEARNT}]}
+NOTHING = {"fields": [{"name": "loss", "type": "integer", "categories": [0], "other": 0, **LEARNT}]}
+
+
+def test_means_and_sums_allow_for_values_that_were_not_found() -> None:
+    """20 of 200 rows hold a 1 that was not found, and count as 9: the mean is 160 / 200 lower than what is
+    measured, which noise alone never says. No values beside 0 were found: then nothing is known of a mean.
+    The note is in the text and in JSON alike.
+    """
+    counts = np.array([40, 40, 80, 40])
+    true = (counts @ [2, 3, 9, 16] - 20 * 8) / 200
+    for rows, what, truth in ((20.0, "mean grade", true), (20.0, "sum grade", true * 200)):
+        told, blind = (learnt(moved, GRADES, (counts,)).answer(what) for moved in ({"grade": rows}, {}))
+        assert told.low[0] < truth < told.high[0] and not blind.low[0] < truth < blind.high[0]
+        assert told.basis == "bounded" and blind.basis == "measured"
+        assert told.estimate[0] == blind.estimate[0]
+        allowed = 1.96 * 20 * 14 / 3 / (200 if what.startswith("mean") else 1)
+        assert told.high[0] - told.estimate[0] == pytest.approx(allowed, rel=0.05)
+        (note,) = [each for each in told.notes if "allows for them" in each]
+        assert note in told.text() and note in told.to_dict()["notes"]
+    both = learnt({"grade": 20.0}, GRADES, (counts,)).answer("mean grade where grade < 9 minus mean grade")
+    assert both.high[0] - both.low[0] > 2 * 1.96 * 20 * 14 / 3 / 80
+    nothing = learnt({"loss": 20.0}, NOTHING, ([200],)).answer("mean loss")
+    assert nothing.to_dict()["groups"][0]["high"] is None and "has one value" in nothing.notes[0]
+    assert learnt({}, NOTHING, ([200],)).answer("mean loss").high[0] == 0
+
+
 @pytest.mark.parametrize("correlated", [True, False])
 def test_deviations_and_correlations_hold_however_rows_lie_in_their_bins(correlated: bool) -> None:
     fields = [
@@ -315,6 +342,7 @@ class OneColumn:
     """What columns by themselves say of any count."""
 
     usual = most = staticmethod(lambda queries: np.full(np.shape(queries), 40.0))
+    blind = False
 
 
 @pytest.mark.parametrize(
@@ -328,11 +356,17 @@ def test_a_cell_of_which_the_model_says_little_may_hold_all_that_a_column_leaves
     moments = ErrorMoments(np.zeros(1), np.full(1, 25.0), np.zeros(1))
     found = basis.high(Sums(np.zeros((1, 1), dtype=int), np.ones((1, 1))), basis.values, moments)
     assert found[0] == pytest.approx(high, rel=0.03)
+    missed.blind = True
+    found = basis.high(Sums(np.zeros((1, 1), dtype=int), np.ones((1, 1))), basis.values, moments)
+    assert found[0] == max(40.0, value + Z * 5)
 
 
 def test_columns_that_may_say_the_same_behind_the_noise_are_named() -> None:
-    """Of 2 x 2 cells of 200 rows noise of 60 is over half, that of 40 is not; sex and age were measured."""
+    """Of 2 x 2 cells of 200 rows noise of 60 is over half, that of 40 is not; sex and age were measured. All
+    100 women may then be among the 120 of the first ten days, and the interval holds that.
+    """
     asked, measured = "count where sex = F and day <= 2020-01-10", "mean age where sex = F"
+    assert answering(60.0, errors=Known).answer(asked).high[0] > 100
     for scale, blind in ((40.0, False), (60.0, True)):
         assert (BLIND in answering(scale, errors=Known).answer(asked).notes) == blind
         assert BLIND not in answering(scale, errors=Known).answer(measured).notes

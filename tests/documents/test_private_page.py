@@ -13,7 +13,9 @@ from support.pages import HOSTILE, PEOPLE, check_page, people
 
 from factored_mwem import InputError, evaluate, private_report, release, report
 from factored_mwem.domain.domain import Domain
+from factored_mwem.owner.evaluation.binned_errors import CodedPair
 from factored_mwem.owner.page import quality
+from factored_mwem.owner.page.against import same_rows
 from factored_mwem.owner.page.quality import k_marginal_score, sdmetrics_quality
 
 
@@ -60,6 +62,18 @@ def test_its_shares_are_those_of_both_tables(page: str, tmp_path: Path) -> None:
         shares = [100 * table["town"].to_pylist().count(town) / table.num_rows for table in tables]
         said = [f"{share:.2f}" for share in shares]
         assert any(row[0] == town and row[1:3] == said for row in found.rows)
+
+
+def test_its_matches_are_those_of_all_rows_by_hand(page: str) -> None:
+    """One to one: a released row is matched once. Counting every real row that has its like is the planted
+    bug.
+    """
+    domain = Domain.from_dict({"a": 3, "b": 2})
+    real = [np.array([0, 0, 0, 1, 2]), np.array([0, 0, 0, 1, 1])]
+    released = [np.array([0, 0, 1, 2, 2, 0]), np.array([0, 0, 1, 0, 0, 1])]
+    assert same_rows(CodedPair(domain, real, released)) == (3 / 5, 2 / 6, 1 / 6)
+    assert np.mean([pair in {(0, 0), (1, 1)} for pair in zip(*real, strict=True)]) == 4 / 5
+    assert "can be matched one to one" in check_page(page).words
 
 
 def test_the_score_is_a_thousand_less_half_the_distance() -> None:

@@ -19,7 +19,7 @@ from support.commands import Fmwem
 from support.fakes import FakeNoise
 from support.marks import others_slow
 
-from factored_mwem import Attack, Effort, InputError, attack, release
+from factored_mwem import Attack, Effort, InputError, Package, attack, release
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.owner.attack.bounds import limits, one_run
@@ -194,3 +194,6 @@ def test_the_command(here: Path, fmwem: Fmwem) -> None:
     ):
         refused = fmwem(wrong)
         assert refused.code == 2 and why in refused.err, refused.err
+    for several in ("datapackage.json", Package(())):
+        with pytest.raises(InputError, match="attack takes one table; fmwem verify takes"):
+            attack(several, 1)

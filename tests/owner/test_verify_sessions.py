@@ -18,6 +18,7 @@ from factored_mwem.privacy.other import blocks
 from factored_mwem.privacy.other.cuts import CutCounts
 from factored_mwem.privacy.other.edges import Edges
 from factored_mwem.privacy.other.projected import Projected
+from factored_mwem.privacy.other.sums import SetCounts
 from factored_mwem.sessions.online.mechanism import Online
 
 RNG, ROWS = np.random.default_rng(0), 400
@@ -62,12 +63,32 @@ def average(**terms: Any) -> Verified:
     return _aggregate("average", np.nanmax, **terms)
 
 
+def centres(**terms: Any) -> Verified:
+    """Of two numbers of each block."""
+    return _aggregate("center", lambda rows: np.nanquantile(rows, [0.1, 0.9]), dimensions=2, **terms)
+
+
+def known(**terms: Any) -> Verified:
+    """Of few cells, so that the domain leaves out the column of many."""
+    asked = [f"count where sex = F and race = {race}" for race in "abc"] + ["count where sex = M"]
+    narrow = {"fields": DOMAIN["fields"][:2]}
+    return verify_session(PEOPLE, Replayed.known(asked, domain=narrow, **terms), pairs=10, seed=1)
+
+
+def keys(**terms: Any) -> Verified:
+    asked = [["a"], ["b", "c"], ["a", "none"]]
+    return verify_session(PEOPLE, Replayed.known(asked, column="race", **terms), pairs=10, seed=1)
+
+
 def _aggregate(by: Any, function: Callable[[np.ndarray], Any], **terms: Any) -> Verified:
     replayed = Replayed.aggregate(function, {"age": (0, 99)}, lower=0, upper=99, blocks=200, by=by, **terms)
     return verify_session(PEOPLE, replayed, pairs=20, seed=1)
 
 
-KINDS = {"sketch": sketch, "graph": graph, "ask": asked, "centre": centre, "average": average}
+KINDS = {
+    "sketch": sketch, "graph": graph, "ask": asked, "centre": centre, "average": average, "centres": centres,
+    "known": known, "keys": keys,
+}  # fmt: skip
 
 
 TIGHT = {"sketch": "measure 1 attributes", "graph": "measure 1 attributes", "ask": "test"}
@@ -106,6 +127,8 @@ PLANTED: dict[str, tuple[str, Any, str, Callable[[Any], Any], str]] = {
     "a tests' charge that forgets rows": (
         "ask", Unit, "of_counting_query", lambda _: property(lambda self: 1), "moved by 3",
     ),
+    "a set counted twice": ("known", SetCounts, "exact", twice, "moved by"),
+    "a key's set counted twice": ("keys", SetCounts, "exact", twice, "moved by"),
     "a bound that follows from nothing": (
         "centre", blocks, "attention_bound", lambda _: lambda *given: 1.0, "moved by",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +250,9 @@ REFUSED = [
     ({"accept": ["median <= 0.1"]}, "write mean1"),
     ({"accept": ["mean2 <= 2"]}, "below 2"),
     ({"accept": ["mean2 <= 1e"]}, "write mean1"),
+    ({"accept": ["unique <= 1"]}, "unique NAME, NAME, then <= and a share below 1"),
+    ({"accept": ["unique <= -.1"]}, "a share below 1"),
+    ({"accept": ["unique a, e <= .1"]}, "the release models no such column"),
     ({"accept": ["mean2 <= 0.1"], "tries": 0}, "tries=0"),
     ({"certificate": 0.6}, "certificate=0.6"),
     ({"certificate": 0.0}, "certificate=0.0"),
@@ -313,6 +316,34 @@ def test_none_that_will_do_is_refused_with_what_was_paid_for() -> None:
     assert refused.value.exit_code == 3 and "mean2 <= 0.5 (it is" in str(refused.value)
     with pytest.raises(NotAccepted, match=r"the release does not meet mean3 <= \.0001"):
         made_of(accept=["mean3 <= .0001"])
+
+
+def test_rows_that_stand_alone_are_counted_as_they_are_written() -> None:
+    """Over some columns and over all of them, in batches of any length; by hand."""
+    asked = ["unique <= .99", "unique a, b <= .9", "unique a <= .5"]
+    made = made_of(accept=asked, rows=100, epsilon=50.0)
+    rows, found = made.to_arrow().to_pylist(), certificate_of(made).unique
+    assert [*found] == asked and list(found.values()) == sorted(found.values(), reverse=True)
+    for text, names in zip(asked, ([*CODES], ["a", "b"], ["a"]), strict=True):
+        seen = Counter(tuple(row[name] for name in names) for row in rows)
+        assert found[text] == sum(n == 1 for n in seen.values()) / 100
+    assert found[asked[0]] > 0
+    with pytest.raises(NotAccepted, match=r"does not meet unique <= 0 \(it is 0\.") as refused:
+        made_of(accept=["unique <= 0"], rows=100, epsilon=50.0)
+    assert refused.value.exit_code == 3
+    assert made_of(accept=["unique a <= 0"], epsilon=50.0).manifest.certificate
+    with pytest.raises(InputError, match="of a release of people"):
+        people_made(accept=["unique <= .5"])
+
+
+def test_several_batches_are_counted_together() -> None:
+    """A row that is alone in its batch alone, the planted bug of counting batch by batch, is not alone."""
+    made = made_of(accept=["unique <= .99"], rows=300, epsilon=50.0)
+    seen = Counter(map(tuple, (row.values() for row in made.to_arrow().to_pylist())))
+    batches = [made.to_arrow().slice(at, 100).combine_chunks().to_batches()[0] for at in (0, 100, 200)]
+    told = certificate.unique_share(batches, [*CODES])
+    assert told == sum(n == 1 for n in seen.values()) / 300 == certificate_of(made).unique["unique <= .99"]
+    assert np.mean([certificate.unique_share([batch], [*CODES]) for batch in batches]) > told
 
 
 def test_a_refusal_is_one_line() -> None:

@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -450,12 +451,18 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_a_figure_without_its_data_says_so_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for somebody who has no data folder: no crash, one line for each figure, the page is written."""
+    """As for somebody who has no data folder: no crash, one line for each figure, the page is written. A run
+    of one of them keeps the figures on the page that an earlier run finished, and no other.
+    """
     monkeypatch.setenv("FMWEM_DATASETS", str(tmp_path / "none"))
     *lacking, _ = command.replay(["figure5", "figure7", "table1"], tmp_path / "out", QUIET, full=False)
     assert [{claim.verdict for claim in section.claims} for section in lacking] == [{OPEN}, {OPEN}]
     assert all("FMWEM_DATASETS" in claim.why for section in lacking for claim in section.claims)
     assert (tmp_path / "out" / "index.html").exists() and (tmp_path / "out" / "table1.csv").exists()
+    (alone,) = command.replay(["figure5"], tmp_path / "out", QUIET, full=False)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'<section id="(\w+)', page) == ["settings", "table1", alone.name]
+    assert "in an earlier run of quick size" in page
 
 
 MUST_HOLD = {

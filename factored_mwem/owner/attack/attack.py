@@ -31,11 +31,14 @@ from factored_mwem.owner.verifier.sheet import Sheet, sheet_of
 from factored_mwem.owner.verifier.verify import FOLDER, sweep
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
+from factored_mwem.request.data_package import is_descriptor
+from factored_mwem.request.package import Package
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import Options, Request
 from factored_mwem.tables.inputs.source import Private
 from factored_mwem.workload.workload import Workload
 
+ONE_TABLE = "attack takes one table; fmwem verify takes tables that belong together"
 CHOOSING = 0.9
 """The failure of the bounds by which a threshold is chosen, and which nobody sees."""
 
@@ -65,6 +68,8 @@ def attack(
     True
     """
     effort = effort or Effort()
+    if isinstance(table, Package) or is_descriptor(table):
+        raise InputError(ONE_TABLE)
     request = Request.of(table, workload, policy, **options)
     # criteria depend on noise, not on the draws: one try is attacked, at its own price
     request = replace(request, promise=request.policy.model_copy(update={"accept": ()}))

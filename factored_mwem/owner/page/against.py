@@ -55,6 +55,20 @@ def coded_pair(
     return CodedPair(Domain(attributes), *codes), tuple(notes)
 
 
+def same_rows(pair: CodedPair) -> tuple[float, float, float]:
+    """NOT PRIVATE. Shares of rows that are the same in all columns: of the real rows, those that can be
+    matched one to one with released ones (*faithfulness*, at distance 0); of the released rows, those that no
+    other released row is like (*face privacy*), and those of them that just one real row is like.
+    """
+    real, synthetic = (np.stack(codes, axis=1) for codes in (pair.ours, pair.theirs))
+    kinds, place = np.unique(np.concatenate([real, synthetic]), axis=0, return_inverse=True)
+    parts = np.split(place.ravel(), [len(real)])
+    ours, theirs = (np.bincount(some, minlength=len(kinds)) for some in parts)
+    alone, rows = theirs == 1, max(len(synthetic), 1)
+    matched = float(np.minimum(ours, theirs).sum()) / max(len(real), 1)
+    return matched, float(alone.sum()) / rows, float((alone & (ours == 1)).sum()) / rows
+
+
 def singles(pair: CodedPair) -> Iterator[dict[str, Any]]:
     """NOT PRIVATE. Every column's values in both tables."""
     for at, attribute in enumerate(pair.domain):

@@ -15,7 +15,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.owner.evaluation.evaluate import Errors, evaluate
 from factored_mwem.owner.evaluation.value_errors import ColumnErrors
-from factored_mwem.owner.page.against import coded_pair, singles, worst_pairs
+from factored_mwem.owner.page.against import coded_pair, same_rows, singles, worst_pairs
 from factored_mwem.owner.page.quality import k_marginal_score, sdmetrics_quality
 from factored_mwem.tables.inputs.formats import TEXT_SUFFIXES
 from factored_mwem.tables.inputs.source import open_table
@@ -93,6 +93,7 @@ def _page(
         ],
         score=f"{k_marginal_score(errors.by_order[order][0]):.0f}",
         order=order,
+        same=[percent(share) for share in same_rows(pair)],
         columns=len(errors.columns),
         quality=sdmetrics_quality(domain, real, synthetic),
         fixed=fixed,

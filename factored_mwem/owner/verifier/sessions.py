@@ -22,6 +22,7 @@ from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.graph.release import make_graph
 from factored_mwem.sessions.graph.request import GraphRequest
 from factored_mwem.sessions.online.asking import AskOptions, AskRequest, ask_session
+from factored_mwem.sessions.online.known import KnownRequest, make_known
 from factored_mwem.sessions.sketch.build import SketchOptions, SketchRequest, make_sketch
 from factored_mwem.sessions.statistic.sample import AggregateRequest, make_aggregate
 
@@ -81,6 +82,23 @@ class Replayed:
         return cls(lambda table: AskRequest.of(table, model, **options), made)
 
     @classmethod
+    def known(cls, questions: Sequence[Any], **options: Any) -> Replayed:
+        """Counts that are all known beforehand, by the arguments of `answer_known`, or with `column` of
+        `answer_known_keys`.
+        """
+
+        def request(table: Any) -> KnownRequest:
+            if "column" in options:
+                return KnownRequest.of_keys(table, questions=questions, **options)
+            return KnownRequest.of_cells(table, questions, **options)
+
+        def made(request: KnownRequest, run: Run) -> dict[str, Any]:
+            answers = make_known(request, run)
+            return {"values": answers.values.tolist(), "record": answers.statement}
+
+        return cls(request, made)
+
+    @classmethod
     def aggregate(
         cls,
         function: Callable[[np.ndarray], Any],
@@ -90,10 +108,11 @@ class Replayed:
         upper: float,
         blocks: int,
         by: Literal["average", "center"] = "center",
+        dimensions: int = 1,
         **terms: Unpack[TermsChoices],
     ) -> Replayed:
         """Any function of blocks, by the arguments of `sample_and_aggregate`."""
-        how = {"lower": lower, "upper": upper, "blocks": blocks, "by": by, "dimensions": 1, **terms}
+        how = {"lower": lower, "upper": upper, "blocks": blocks, "by": by, "dimensions": dimensions, **terms}
 
         def made(request: AggregateRequest, run: Run) -> dict[str, Any]:
             result = make_aggregate(request, run)

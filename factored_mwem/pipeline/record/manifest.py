@@ -135,7 +135,8 @@ class Certificate(Part):
     """Errors of the release, paid for with a `share` of the budget. With `criteria`, the release is the first
     of up to `tries` that met them, this one being number `tried`: no upper bound is above what was asked. The
     bounds of all tries hold at once with the `confidence`, so choosing among them changes nothing. Shares
-    are of what is `counted`: of rows, or of people, each of whom counts as one on both sides.
+    are of what is `counted`: of rows, or of people, each of whom counts as one on both sides. `unique`: by
+    criterion, the exact share of the released rows that no other row is the same as.
     """
 
     share: float
@@ -143,6 +144,7 @@ class Certificate(Part):
     counted: Literal["rows", "people"] = "rows"
     errors: tuple[CertifiedError, ...]
     criteria: tuple[str, ...] = ()
+    unique: dict[str, float] = Field(default_factory=dict)
     tries: int = 1
     tried: int = 1
 

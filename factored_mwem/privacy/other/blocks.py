@@ -16,6 +16,12 @@ t > M + k, so the middles are at most r(t) + r'(t) apart, and r'(t) <= r(t + k),
 results still holds t of the neighbour's. So S = max over j of e^{-beta j} (r(t + j k) + r(t + (j + 1) k)),
 with the width of the bounds from where there are not so many results, is smooth and large enough. Source:
 Nissim, Raskhodnikova, Smith 2007, section 4, with the middle of an interval in the place of a point.
+
+Of several dimensions each coordinate has its own centre, and is paid for by itself: one person touches at
+most k blocks, whose every coordinate may change, so the above holds for each. If a box of side w holds t
+results, the centre of a coordinate lies within w of the box's: its shortest interval is no longer, and meets
+the box's. One centre of a ball would cost as much: the noise of pure privacy pays for the sum of what all
+coordinates move by, d times the radius, and each would have the noise of the one on which blocks agree least.
 """
 
 from __future__ import annotations
@@ -80,9 +86,10 @@ class OnBlocks:
 
 
 class Centre(NamedTuple):
-    """The centre of attention of the only dimension, where one person has at most `group` rows."""
+    """The centre of attention of one dimension, where one person has at most `group` rows."""
 
     group: int
+    dimension: int = 0
 
 
 class BlockResults(Private):
@@ -99,12 +106,12 @@ class BlockResults(Private):
 
     def value(self, what: Centre) -> int:
         """The centre of attention, in units of noise."""
-        ordered = np.sort(self._results[:, 0]) * GRAINS
+        ordered = np.sort(self._results[:, what.dimension]) * GRAINS
         return middle(ordered, majority(len(ordered), what.group))
 
     def smooth(self, what: Centre, beta: float, group: int) -> float:
         """See the top."""
-        ordered = np.sort(self._results[:, 0]) * GRAINS
+        ordered = np.sort(self._results[:, what.dimension]) * GRAINS
         return max(1.0, attention_bound(ordered, self._last * GRAINS, beta, group))
 
 

@@ -7,12 +7,18 @@ measured.
     mechanism           tests and measurements over any construction and any sealed answers, and which of the
                         two; their `prices`
     asking              `ask`: a session of questions about a private table; `session` while it lasts
-    offline             the IC mechanism: all queries known beforehand
+    offline             the IC mechanism: all queries known beforehand; its theorem, pure and approximate
+    known               `answer_known`, `answer_known_keys`: that mechanism on a private table
     algorithm1          the paper's own, with its constants: for replays on public tables
 
 Source: Gupta, Roth, Ullman 2011; Roth 2011, lecture 9.
 """
 
 from factored_mwem.sessions.online.constructions import Checked, Construction, Update, check
+from factored_mwem.sessions.online.known import KnownAnswers, answer_known, answer_known_keys
+from factored_mwem.sessions.online.offline import epsilon_0, epsilon_0_approximate, least_alpha
 
-__all__ = ["Checked", "Construction", "Update", "check"]
+__all__ = [
+    "Checked", "Construction", "KnownAnswers", "Update", "answer_known", "answer_known_keys", "check",
+    "epsilon_0", "epsilon_0_approximate", "least_alpha",
+]  # fmt: skip

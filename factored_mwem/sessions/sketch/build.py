@@ -109,7 +109,7 @@ class SketchRequest(PrivateTable):
             noise="laplace" if pure else noise,
             listed=listed,
         )
-        _check_column(request.visible, column)
+        check_column(request.visible, column)
         return request
 
     @property
@@ -143,7 +143,7 @@ def _listed(keys: Iterable[str]) -> Listed:
     return Listed(listed)
 
 
-def _check_column(table: Source, column: str) -> None:
+def check_column(table: Source, column: str) -> None:
     """Raises InputError if the table has no such column, or its type cannot serve as keys."""
     table.check_column(column)
     kind = table.schema.field(column).type

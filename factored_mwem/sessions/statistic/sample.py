@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from factored_mwem.accounting.admissible import Shape
+from factored_mwem.accounting.conversion import float_down
 from factored_mwem.errors import InputError, shown
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.record.assumptions import Assumption
@@ -19,6 +20,7 @@ from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending
 from factored_mwem.privacy.other.blocks import Centre, OnBlocks, PrivateResults
 from factored_mwem.privacy.other.smooth import constants, measure_smooth
+from factored_mwem.privacy.session import Session
 from factored_mwem.request.promise import BookedTerms, Terms
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.statistic.grid import Grid, check_numbers
@@ -67,7 +69,8 @@ def sample_and_aggregate(
     `bounds`: public bounds of each column that it reads. It is given `float64[row, column]`, with NaN for
     what is missing, of any number of rows; its `dimensions` numbers are brought to within `lower` and
     `upper`; a block on which it fails counts as the middle. `by`: the average, or the center of attention,
-    which has little noise where most blocks agree (one dimension; pure, or with a delta Laplace noise).
+    which has little noise where most blocks agree (pure, or with a delta Laplace noise): of several
+    dimensions that of each, for an equal part of the budget.
     `choices`: as of `release`. InputError or BudgetExceeded before anything is spent.
 
     >>> import pyarrow as pa
@@ -128,7 +131,7 @@ class AggregateRequest(PrivateTable):
         for name in bounds:
             check_numbers(request, name)
         if noise is not None:  # refuses an epsilon that is too small now
-            constants(noise, Fraction(terms.epsilon) / 2, Fraction(terms.delta))
+            constants(noise, Fraction(terms.epsilon) / 2 / dimensions, Fraction(terms.delta) / dimensions)
         return request
 
     @property
@@ -159,12 +162,22 @@ def make_aggregate(request: AggregateRequest, run: Run) -> Aggregated:
         share = (summed / how.count / (grid.cells - 1) + 1) / 2
         value = grid.lower + np.clip(share, 0, 1) * (grid.upper - grid.lower)
     else:
-        assert how.noise is not None
-        centre = measure_smooth(session, sealed, Centre(request.promise.contributions), shape=how.noise)
-        value = np.array([grid.at(centre)])  # ---- ... to here
+        value = np.array([grid.at(each) for each in _centres(request, session, sealed)])  # ---- ... to here
     spent.drawn()
     known = {**spent.rests_on(request), "function": ALONE}
     return Aggregated(value, grid.step, spent.statement(known, value=value.tolist(), step=grid.step))
+
+
+def _centres(request: AggregateRequest, session: Session, sealed: PrivateResults) -> list[int]:
+    """The noisy centre of each dimension, in units of noise, each for an equal part of what is left."""
+    how, group = request.how, request.promise.contributions
+    assert how.noise is not None
+    part, centres = Fraction(request.promise.delta) / how.dimensions, []
+    for number in range(how.dimensions):
+        cost = Fraction(float_down(session.left / (how.dimensions - number)))
+        what = Centre(group, number)
+        centres.append(measure_smooth(session, sealed, what, shape=how.noise, cost=cost, delta=part))
+    return centres
 
 
 def _check(function: Any, bounds: Any, how: Blocks, policy: Terms) -> None:
@@ -184,7 +197,5 @@ def _check(function: Any, bounds: Any, how: Blocks, policy: Terms) -> None:
         raise InputError(f"by={shown(how.by)}: must be average or center")
     if type(how.dimensions) is not int or how.dimensions < 1:
         raise InputError(f"dimensions={shown(how.dimensions)}: must be 1 or more")
-    if how.by == "center" and how.dimensions != 1:
-        raise InputError("by='center' gives one number; use by='average' for several")
     if how.by == "average" and policy.delta:
         raise InputError("an average has Laplace noise and needs no delta; leave it out")

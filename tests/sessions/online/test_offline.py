@@ -14,7 +14,6 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError
 from factored_mwem.privacy.answers import PrivateAnswers
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.metered import Metered
@@ -100,7 +99,7 @@ def test_without_noise_it_ends_near_and_within_the_bound() -> None:
     session = session_of(FakeNoise(Composition.PURE))
     construction = MultiplicativeWeights(CELLS, float(len(TABLE)), alpha / 2)
     most = math.floor(construction.bound(alpha / 2))
-    ended = construct(session, sealed, construction, list(queries), alpha, epsilon=Fraction(1))
+    ended = construct(session, sealed, construction, list(queries), alpha, cost=Fraction(1))
     errors = [abs(construction.answer(q) - float(q @ counts)) for q in queries]
     assert ended.near
     assert 0 < ended.updates <= most
@@ -119,7 +118,7 @@ def test_it_ends_with_the_bound_where_noise_never_lets_it() -> None:
     session = session_of(FakeNoise(Composition.PURE, offset=lambda values, _: values + next(flip)))
     construction = MultiplicativeWeights(CELLS, float(len(TABLE)), 500.0)
     most = math.floor(construction.bound(500.0))
-    ended = construct(session, sealed, construction, list(queries), 1000.0, epsilon=Fraction(1))
+    ended = construct(session, sealed, construction, list(queries), 1000.0, cost=Fraction(1))
     assert (ended.updates, ended.near) == (most, False)
     assert len(session.accountant.entries) == 2 * most
     assert session.accountant.spent <= 1
@@ -138,18 +137,23 @@ def test_theorem_7_3_as_an_inequality() -> None:
     for _ in range(12):
         session = session_of(epsilon=1e4)
         construction = MultiplicativeWeights(CELLS, float(len(table)), alpha / 2)
-        construct(session, sealed, construction, list(queries), alpha, epsilon=Fraction(10_000))
+        construct(session, sealed, construction, list(queries), alpha, cost=Fraction(10_000))
         assert max(abs(construction.answer(q) - float(q @ counts)) for q in queries) <= alpha
 
 
-def test_it_is_charged_in_epsilon_alone() -> None:
+def test_under_a_delta_it_is_charged_in_rho() -> None:
+    """All 2 B readings at an equal part of rho; theorem 7.3 would have each at eps_0 by advanced composition,
+    which is an eps_0 less than that of a selection here.
+    """
     sealed, queries = sealed_sets(TABLE)
-    accountant = Accountant(Budget.of(1.0, 1e-9))
-    session = Session(accountant, Unit(), FakeNoise())
-    construction = MultiplicativeWeights(CELLS, 1000.0, 50.0)
-    with pytest.raises(InputError, match="delta 0"):
-        construct(session, sealed, construction, list(queries), 100.0, epsilon=Fraction(1))
-    assert not accountant.entries
+    accountant, flip = Accountant(Budget.of(1.0, 1e-9)), iter([5_000, -5_000] * 10_000)
+    session = Session(accountant, Unit(), FakeNoise(offset=lambda values, _: values + next(flip)))
+    construction, rho = MultiplicativeWeights(CELLS, float(len(TABLE)), 500.0), accountant.left
+    most = math.floor(construction.bound(500.0))
+    construct(session, sealed, construction, list(queries), 1000.0, cost=rho)
+    assert len(accountant.entries) == 2 * most and 0.999 * rho < accountant.spent <= rho
+    selected = math.sqrt(8 * rho / (2 * most))
+    assert selected > epsilon_0_approximate(1.0, 1e-9, most)
 
 
 def test_theorem_9_with_the_corrected_constants() -> None:

@@ -128,6 +128,34 @@ def test_rows_needed_is_what_the_bound_needs() -> None:
         )
 
 
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_the_step_to_the_distribution_holds_over_all_samples(relation: str) -> None:
+    """The exact probability, over all samples of a distribution and all choices of the mechanism, that the
+    chosen threshold is wrong about new rows so much oftener than the best. Labels are wrong 1 time in 10.
+    What the bound of the rows alone says is too little somewhere, which is the planted bug.
+    """
+    neighbours, n, flips = Neighbours(relation), 60, 0.1
+    per_score = 8.0 if neighbours is Neighbours.ADD_REMOVE else 4.0
+    excess = 0.5 * (1 - 2 * flips)  # of the wrong one of two constant rules, where half of the rows differ
+    laws = []
+    for ones in range(n + 1):  # rows that the better rule is right about
+        chance = math.comb(n, ones) * (1 - flips) ** ones * flips ** (n - ones)
+        laws.append(chance / (1 + math.exp(min(700.0, per_score * (2 * ones - n)))))
+    failing, whole = math.fsum(laws), 2 * excess
+    assert 0 < failing <= failure_bound(2, n, 8.0, whole, neighbours, population=True)
+    assert failing > failure_bound(2, n, 8.0, whole, neighbours)
+
+
+def test_rows_needed_of_the_distribution() -> None:
+    """As many as the bound needs, more than for the rows alone, and of the order that the theorem says."""
+    for epsilon, wrong in ((0.1, 0.1), (1.0, 0.05), (10.0, 0.1)):
+        n = rows_needed(1000, epsilon, wrong, 0.05, population=True)
+        for rows, enough in ((n, True), (n - 1, False)):
+            assert (failure_bound(1000, rows, epsilon, wrong, population=True) <= 0.05) is enough
+        theorem = (math.log(1000) + math.log(1 / 0.05)) * max(1 / (epsilon * wrong), 1 / wrong**2)
+        assert rows_needed(1000, epsilon, wrong, 0.05) < n <= 5 * theorem
+
+
 def test_refusals() -> None:
     data = table(X, GOOD)
     for hypotheses, words in (

@@ -7,6 +7,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,39 @@ def test_what_most_blocks_say_comes_out() -> None:
     assert any("that block alone" in each.statement for each in told)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_each_dimension_has_its_own_centre_for_an_equal_part(delta: float) -> None:
+    """All parts together cost what was promised; what blocks disagree on has noise of its own."""
+    both = Blocks(200, "center", Grid.of(0, 10), 2, Shape.LAPLACE if delta else Shape.CAUCHY)
+    values = np.random.default_rng(1).uniform(0, 10, 4000)
+    found, fake = run(lambda rows: [7.0, rows[0, 0]], values, both, dimensions=2, epsilon=4.0, delta=delta)
+    assert found.value[0] == pytest.approx(7.0) and len(found.value) == 2
+    first, second = found.statement.ledger
+    assert first.scale == pytest.approx(second.scale)
+    assert Fraction(first.delta) == Fraction(second.delta) == Fraction(delta) / 2
+    assert 3.999 < found.statement.recompute() <= 4.0
+    assert fake.calls[1].values[1] > 3 * fake.calls[0].values[1]  # type: ignore[index]
+
+
+def test_the_bound_of_each_dimension_holds_for_all_neighbours() -> None:
+    """Results of two numbers: a block that changes may change both. A centre of the one dimension beside the
+    bound of the other is the planted bug.
+    """
+    spots, beta = [(0, 0), (8, 0), (4, 2)], 0.5
+    tables = list(itertools.product(range(3), repeat=7))
+    found, broken = {}, 0
+    for t in tables:
+        held = blocks.BlockResults(np.array([spots[i] for i in t]), 9)
+        asked = [blocks.Centre(1, dimension) for dimension in (0, 1)]
+        found[t] = [(held.value(what), held.smooth(what, beta, 1)) for what in asked]
+    for one in tables[::3]:
+        for other in changed(one, 1, range(3)):
+            for (a, s), (b, t) in zip(found[one], found[other], strict=True):
+                assert abs(a - b) <= min(s, t) and t <= math.exp(beta) * s * (1 + 1e-9)
+            broken += abs(found[one][0][0] - found[other][0][0]) > found[one][1][1]
+    assert broken
+
+
 def crash(rows: np.ndarray) -> float:
     raise ValueError(f"CANARY {rows}")
 
@@ -200,7 +234,7 @@ def test_one_row_touches_one_block() -> None:
         ({"bounds": {"y": (0, 1)}}, "'y'"),
         ({"blocks": 0}, "blocks=0"),
         ({"by": "median"}, "by='median'"),
-        ({"dimensions": 2}, "use by='average'"),
+        ({"dimensions": 0}, "dimensions=0"),
         ({"by": "average", "delta": 1e-6}, "needs no delta"),
         ({"lower": 3, "upper": 3}, "less than"),
     ],
