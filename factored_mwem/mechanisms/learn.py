@@ -31,7 +31,7 @@ from factored_mwem.mechanisms.functions import (
     to_measure,
 )
 from factored_mwem.mechanisms.maps import maps_in, maps_share
-from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
+from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain, with_losses
 from factored_mwem.mechanisms.public_joint import PublicJoint
 from factored_mwem.mechanisms.result import told_marginal
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
@@ -149,6 +149,9 @@ def learn(
         cost = session.left * one_way_share(unpaid, policy, budget, rows, counted=True)
     taken = PublicJoint.of(public, first).beside(_first_marginals(session, first, cost, told, free), rows)
     settled = _settled(looked, known, taken, relations)
+    own = [a for a, one in enumerate(looked) if one.attribute.name not in told]
+    for a, made in zip(own, with_losses([settled[a] for a in own], [taken[a] for a in own]), strict=True):
+        settled[a] = made
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not any(first.names[a] not in free for a in kept):
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")

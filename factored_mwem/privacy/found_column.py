@@ -109,6 +109,14 @@ class FoundColumn:
         return NUMBERS if self.type in ("integer", "number") else MOMENTS
 
     @property
+    def empty(self) -> bool:
+        """Whether the empty text is a value: of a column of text that by its public type has no nulls, so
+        that nothing else could stand for it, and holds empty cells, by the votes.
+        """
+        blank = self.rows - self.present > LEFT * LEFT * self.vote_stddev
+        return blank and not self.column.nullable and kind_of(self.column) == "string"
+
+    @property
     def known(self) -> Known:
         values, texts = frozenset(self.values), frozenset(self.texts)
         mostly = 2 * sum([*self.values.values(), *self.texts.values()]) >= self.present

@@ -117,12 +117,14 @@ class PrivateAgreement(Sealed):
 
 class RowsUsed(NamedTuple):
     """Of a person, at most `most`; the noisy share of people who have more, and how many people there are,
-    None where it was not counted.
+    None where it was not counted; and the noisy share of those who have about `most` rows, or more, where no
+    more may be used.
     """
 
     most: int
     beyond: float | None = None
     people: float | None = None
+    full: float = 0.0
 
 
 def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
@@ -137,7 +139,7 @@ def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     noisy, stddev = _sizes(session, PrivateSizes.of(table, most, caps))
     people, last = float(noisy.sum()), last_seen(noisy, stddev)
     if last == len(caps):
-        return RowsUsed(most, people=people)
+        return RowsUsed(most, people=people, full=float(noisy[-1]) / max(people, 1.0))
     share = float(noisy[last + 1 :].sum()) / max(people, 1.0)
     return RowsUsed(caps[last], min(max(share, 0.0), 1.0), people)
 

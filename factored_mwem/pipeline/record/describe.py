@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.unit import MOST_ROWS, USUAL_ROWS
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
@@ -30,6 +31,7 @@ from factored_mwem.pipeline.record.manifest import (
     PeopleFacts,
     PublicFacts,
     Stage,
+    clear_loss,
 )
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
@@ -40,6 +42,8 @@ from factored_mwem.tables.codes.parsing import value_type
 if TYPE_CHECKING:
     from factored_mwem.mechanisms.learn import Learning
 
+CUT = 0.01
+"""The share of people with about as many rows as are used by default from which a warning says so."""
 MUCH = 0.1
 """A warning says so where more than this share of a learnt column's values is lost."""
 
@@ -178,6 +182,12 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
             f"{plan.left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and "
             "could not be measured as a whole"
         )
+    if plan.people is not None and plan.people.full > CUT and policy.contributions == USUAL_ROWS:
+        yield (
+            f"{plan.people.full:.1%} of the people, by a noisy count, have about {USUAL_ROWS} rows or more, "
+            "and no more of them are used: if many have more, too few rows come out; --contributions of up "
+            f"to {MOST_ROWS:,} keeps them"
+        )
     for attribute in plan.domain:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
@@ -226,13 +236,12 @@ def _losses(plan: Plan) -> Iterator[str]:
         if is_unique(attribute, fate):
             why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
             yield f"{attribute.name!r}: {why}; all became {OTHER!r}; --drop-unique leaves such columns out"
-        elif max(fate.other, fate.clipped) > MUCH:
+        elif (share := clear_loss(fate.other, fate.clipped, fate.moved_at_most)) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:
                 what = (
                     f"became {attribute.other!r} ({few[attribute.name]} cannot be told from noise for sure)"
                 )
-            share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
 
 
