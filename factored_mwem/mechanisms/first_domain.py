@@ -144,6 +144,7 @@ def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:
         "zeros": found.zeros or None,
         "resolution": found.resolution,
         "timeZone": found.zone,
+        "format": found.format,
     }
     facts = {
         "name": found.column.name,

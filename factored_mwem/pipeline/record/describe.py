@@ -84,7 +84,7 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
             *_warnings(plan, fitted, drawable.of_rows.total),
             *_rows_alone(plan, drawable, spent.pinned.get("seed", 0)),
         ),
-        notes=(*fitted.notes, *_unseen_decimals(plan)),
+        notes=(*fitted.notes, *_unseen_decimals(plan), *_formats(plan)),
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
     )
 
@@ -248,10 +248,16 @@ def _losses(plan: Plan) -> Iterator[str]:
 def _unordered(plan: Plan) -> Iterator[str]:
     """A warning where the column that puts rows in order was learnt as text."""
     name = plan.policy.order_by
-    if plan.learning is not None and name is not None and plan.domain[name].type == "string":
+    if plan.learning is None or name is None:
+        return
+    if plan.domain[name].type == "string" or plan.domain[name].format != "default":
         from factored_mwem.mechanisms.learn import LOOKS
 
         why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
+        if plan.domain[name].type != "string":
+            why = (
+                f"only --date-format {plan.domain[name].format!r} tells beforehand how its dates are written"
+            )
         yield (
             f"{name!r}: {why}; --order-by reads numbers and ISO 8601 times: of other values the rows of a "
             "person stay in the order of the table"
@@ -284,6 +290,17 @@ def _unseen_decimals(plan: Plan) -> Iterator[str]:
             f"decimals in fewer than about {most:,.0f} {counted} of a column of whole numbers would not have "
             "been seen, and are rounded down"
         )
+
+
+def _formats(plan: Plan) -> Iterator[str]:
+    """How dates are written, where noisy counts told it."""
+    if plan.learning is not None:
+        for attribute in plan.domain:
+            if attribute.name in plan.learning.fates and attribute.format != "default":
+                yield (
+                    f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts say; "
+                    "--date-format says otherwise"
+                )
 
 
 def _few(enough: float, policy: Policy) -> str:
