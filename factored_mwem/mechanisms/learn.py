@@ -149,8 +149,9 @@ def learn(
         cost = session.left * one_way_share(unpaid, policy, budget, rows, counted=True)
     taken = PublicJoint.of(public, first).beside(_first_marginals(session, first, cost, told, free), rows)
     settled = _settled(looked, known, taken, relations)
-    own = [a for a, one in enumerate(looked) if one.attribute.name not in told]
-    for a, made in zip(own, with_losses([settled[a] for a in own], [taken[a] for a in own]), strict=True):
+    apart = [a for a, one in enumerate(looked) if one.attribute.name not in told]
+    better = with_losses([settled[a] for a in apart], [taken[a] for a in apart])
+    for a, made in zip(apart, better, strict=True):
         settled[a] = made
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not any(first.names[a] not in free for a in kept):

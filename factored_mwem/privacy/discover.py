@@ -120,12 +120,11 @@ def discover(
     dated = [at for at, (kind, seen) in enumerate(pairs) if kind == "string" and seen.looks() == "dated"]
     weights += DATES * len(dated)
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
-    formats: dict[str, str] = {}
-    sealed_dates = [(names[at], profiles[names[at]], votes[at]) for at in dated]
-    for at, told in zip(dated, read_dates(session, sealed_dates, part * DATES) if dated else (), strict=True):
-        if told is not None:
-            votes[at], formats[names[at]] = told
-            types[at] = votes[at].type()
+    formats: dict[str, str | None] = {}
+    looked = [(names[at], profiles[names[at]], votes[at]) for at in dated]
+    for at, told in zip(dated, read_dates(session, looked, part * DATES) if dated else (), strict=True):
+        votes[at], formats[names[at]] = told
+        types[at] = votes[at].type()
     keyed = sum(kind != "boolean" for kind in types)
     second = second_share(keyed)
     delta = budget.discovery_delta / max(keyed, 1) * (1 - second)
@@ -202,36 +201,33 @@ def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> V
 
 def read_dates(
     session: Session, columns: Sequence[tuple[str, Sealed, Votes]], cost: Fraction
-) -> list[tuple[Votes, str] | None]:
+) -> list[tuple[Votes, str | None]]:
     """Of each column (name, profile, votes) the votes with its dates among the moments, and how these are
-    written, which the profile knows from here on; None where noisy counts do not tell. Where columns tell
-    whether the month or the day is first, and say the same, it holds for the others. Cost: `cost` each.
-
-    A row is in one of the public classes at most, by its own value alone: L2 k (add-remove) or sqrt(2) k
-    (replace).
+    written; the same votes and None where noisy counts do not tell. Where columns tell whether the month or
+    the day is first, and say the same, it holds for the others. Cost: `cost` each.
     """
-    sensitivity = session.unit.l2_squared_of_marginal
-    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    looked: list[tuple[ColumnProfile, DateVotes]] = []
-    for name, sealed, seen in columns:
-        charge = Charge("discover", Mechanism.GAUSSIAN, (name, "dates"), scale, sensitivity)
-        column: ColumnProfile = session._unseal(sealed, charge)
-        noisy = session.noise.add(column.date_votes(), scale=scale)
-        looked.append((column, DateVotes(noisy, scale, seen.of("dated"))))
-    told = [votes.written(BELIEVED, TOLERANCE) for _, votes in looked]
+    looked = [vote_on_dates(session, *each, cost) for each in columns]
+    told = [votes.written(BELIEVED, TOLERANCE) for votes in looked]
     orders = {one.order for one in told if one is not None and one.order is not None}
     if len(orders) == 1:
         order = orders.pop()
-        told = [
-            one or each.written(BELIEVED, TOLERANCE, order)
-            for one, (_, each) in zip(told, looked, strict=True)
-        ]
-    found: list[tuple[Votes, str] | None] = []
-    for (_, _, seen), (column, _), one in zip(columns, looked, told, strict=True):
-        if one is not None:
-            column.read_as(one.pattern)
-        found.append(None if one is None else (seen.dated(one.kinds), one.pattern))
-    return found
+        again = (votes.written(BELIEVED, TOLERANCE, order) for votes in looked)
+        told = [one or other for one, other in zip(told, again, strict=True)]
+    return [
+        (seen, None) if one is None else (seen.dated(one.kinds), one.pattern)
+        for (_, _, seen), one in zip(columns, told, strict=True)
+    ]
+
+
+def vote_on_dates(session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction) -> DateVotes:
+    """Noisy votes on how the dates of a column are written. A row votes for one of the public ways at most,
+    by its own value alone: L2 k (add-remove) or sqrt(2) k (replace).
+    """
+    sensitivity = session.unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+    charge = Charge("discover", Mechanism.GAUSSIAN, (name, "dates"), scale, sensitivity)
+    column: ColumnProfile = session._unseal(sealed, charge)
+    return DateVotes(session.noise.add(column.date_votes(), scale=scale), scale, seen.of("dated"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -278,6 +274,7 @@ class ColumnDiscovery:
             self.sealed,
             Charge("discover", Mechanism.THRESHOLD, (name, "values"), scale, sensitivity, charged),
         )
+        column.read_as(found.format)
         counts, listed = first_keys(found, column, least)
         kept = session.noise.threshold(counts, scale=scale, threshold=threshold, listed=listed)
         values = {float(key[1:]): n + least for key, n in kept.items() if key[0] == "v"}
@@ -370,6 +367,7 @@ class ColumnDiscovery:
         scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
         charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, what), scale, sensitivity)
         column: ColumnProfile = session._unseal(self.sealed, charge)
+        column.read_as(found.format)
         special = np.array(list(found.values), dtype=edges.dtype)
         counts = column.histogram(found.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale

@@ -107,14 +107,13 @@ def readings_of(
     )
     accountant = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
     session = Session(accountant, unit, fake)
-    own = profile(open_table(pa.table({"x": pa.array(values, arrow)})), ["x"])["x"]
-    sealed = Sealed(own)
+    sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, arrow)})), ["x"])["x"])
     votes = discovery.read_votes(session, "x", sealed, rho)
     if arrow == pa.string():
         discovery.read_dates(session, [("x", sealed, votes)], rho)
-        own.read_as("%m/%d/%Y")
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
+    found = dataclasses.replace(found, format="%m/%d/%Y" if (arrow, kind) == (pa.string(), "date") else None)
     found = ColumnDiscovery(session, sealed, found).popular(rho, Fraction(1, 10**6))
     if kind != "string":
         found = ColumnDiscovery(session, sealed, found).beside_values(rho)

@@ -109,7 +109,10 @@ def test_dates_are_learnt_as_dates(tmp_path: Path) -> None:
     again = run(table, LEARNT, FakeNoise(), domain=known).to_arrow()
     assert again.schema == frame.schema and again.column("a").null_count == 0
     errors = {error.name: error for error in evaluate(table, frame).columns}
-    assert all(errors[name].kind == "moment" and errors[name].spread.kolmogorov_smirnov < 0.05 for name in ("a", "b", "c"))
+    assert all(
+        errors[name].kind == "moment" and errors[name].spread.kolmogorov_smirnov < 0.05
+        for name in ("a", "b", "c")
+    )
 
 
 @pytest.mark.usefixtures("without_functions")

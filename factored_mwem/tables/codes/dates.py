@@ -182,15 +182,16 @@ class DateVotes(NamedTuple):
         if total <= max(self.dates / 2, least * 3**0.5):
             return None
         patterns, rows = SHAPES[shape], votes[sign, shape, :, clock]
-        if len(patterns) == 1:
-            order, pattern = None, patterns[0]
-        else:
-            told = rows[:2].sum(axis=1)
-            at = int(np.argmax(told)) if order is None else order
-            if (order is None and told[at] <= least) or told[1 - at] > max(few * total, least):
-                return None
-            order, pattern = at, patterns[at]
+        told = rows[:2].sum(axis=1)
+        at = (int(np.argmax(told)) if order is None else order) if len(patterns) > 1 else 0
+        if len(patterns) > 1 and told[1 - at] > max(few * total, least):
+            return None
+        if len(patterns) > 1 and order is None and told[at] <= least:
+            return None
+        pattern = patterns[at]
         if pattern is None:
             return None
         kinds = dict(zip(KINDS_OF_CLOCK[clock], rows.sum(axis=0).tolist(), strict=False))
-        return Written(f"{pattern.format(SIGNS[sign])}{CLOCKS[clock]}", kinds, order)
+        return Written(
+            f"{pattern.format(SIGNS[sign])}{CLOCKS[clock]}", kinds, at if len(patterns) > 1 else None
+        )

@@ -98,9 +98,10 @@ class ColumnProfile(Private):
         """The values, their dates by ISO 8601."""
         return self.values if self.format is None else in_iso(self.values, self.format)
 
-    def read_as(self, pattern: str) -> None:
+    def read_as(self, pattern: str | None) -> None:
         """From now on, with dates of this format."""
-        self.format, self._kinds = pattern, None
+        if pattern != self.format:
+            self.format, self._kinds = pattern, None
 
     def date_votes(self) -> np.ndarray:
         """int64[class]: how many rows hold a date of each of the ways to write one."""
