@@ -179,9 +179,7 @@ def _percent(share: float) -> str:
 
 def attention(manifest: Manifest, file: str) -> list[str]:
     """What the steward should look at before anybody uses the rows: the worst first, few of them."""
-    losses = {
-        a.name: max(a.other or 0.0, a.clipped or 0.0) for a in manifest.attributes if a.kept is not None
-    }
+    losses = {a.name: a.lost for a in manifest.attributes if a.kept is not None}
     of_column = {repr(name): loss for name, loss in losses.items()}
     ordered = sorted(manifest.warnings, key=lambda text: -of_column.get(text.partition(":")[0], 2.0))
     lines = [piece(_cut(text)) for text in ordered[:MOST_WARNINGS]]

@@ -43,8 +43,20 @@ def _split(given: Any) -> Any:
 
 Names = Annotated[tuple[str, ...] | None, BeforeValidator(_split)]
 """Column names: a sequence, or one text with commas between them."""
-DIRECTIVES = "YymdHMSfzb"
+DIRECTIVES = "YymdHIpMSfzb"
 """Of date formats: those that mean the same everywhere, whatever the machine's language."""
+
+
+def _directives(pattern: str) -> list[str]:
+    return re.findall(r"%(.?)", pattern.replace("%%", ""))
+
+
+def is_whole(pattern: str) -> bool:
+    """Whether a date format consists of DIRECTIVES and names a day, and hours in one way at most."""
+    used = _directives(pattern)
+    day = len(set("Yy") & set(used)) == 1 == len(set("mb") & set(used)) and "d" in used
+    hours = ("I" in used) == ("p" in used) and not {"I", "H"} <= set(used)
+    return day and hours and len(set(used)) == len(used) and set(used) <= set(DIRECTIVES)
 
 
 class Dialect(BaseModel):
@@ -98,14 +110,12 @@ class Dialect(BaseModel):
     def _fixed_meaning(cls, given: str | None) -> str | None:
         if given is None:
             return given
-        used = re.findall(r"%(.?)", given.replace("%%", ""))
-        unknown = [d for d in used if not d or d not in DIRECTIVES]
-        if unknown:
+        if unknown := [d for d in _directives(given) if not d or d not in DIRECTIVES]:
             known = ", ".join(f"%{d}" for d in DIRECTIVES)
             raise ValueError(f"%{unknown[0]} is not read; known are {known}")
-        whole = set("Yy") & set(used) and set("mb") & set(used) and "d" in used
-        if not whole or len(set(used)) < len(used):
-            raise ValueError("must hold a year, a month and a day, each once, such as %d/%m/%Y")
+        if not is_whole(given):
+            what = "must hold a year, a month and a day, each once, such as %d/%m/%Y"
+            raise ValueError(f"{what}; hours are %H, or %I with %p")
         return given
 
     @field_validator("time_zone")

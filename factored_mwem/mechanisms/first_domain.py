@@ -75,8 +75,9 @@ class First:
         """With a code for all that was found, and bins for what may lie beside it."""
         nothing = coarse_grid("integer")[:0]
         facts = facts_of(found, required=not found.column.nullable)
+        empty = ("",) if found.empty else ()
         if found.type == "string":
-            listed = [*sorted(set(found.texts) - {OTHER}), OTHER]
+            listed = [*sorted({*found.texts, *empty} - {OTHER}), OTHER]
             return cls(
                 found,
                 Attribute.model_validate({**facts, "categories": listed, "other": OTHER}),
@@ -91,7 +92,7 @@ class First:
         inner = edges_of(found, special)
         edges, beyond = with_all_beyond(found, inner, special)
         facts |= {"edges": edges_in_json(found, edges)}
-        words = set(found.texts) - set(MARKERS)
+        words = {*found.texts, *empty} - set(MARKERS)
         texts = sorted(text for text in words if found.unit not in MOMENTS or not is_moment(text))
         if found.mixed and not texts:  # the column is text in any case, though no text of its own was found
             texts, facts["other"] = [OTHER], OTHER
@@ -177,6 +178,7 @@ def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:
         "zeros": found.zeros or None,
         "resolution": found.resolution,
         "timeZone": found.zone,
+        "format": found.format,
     }
     facts = {
         "name": found.column.name,

@@ -85,7 +85,7 @@ def _copies(found: Sequence[FoundColumn]) -> Iterator[Hypothesis]:
 def _alike(one: FoundColumn, other: FoundColumn) -> bool:
     """Whether two columns are of one type, in the table and as they were learnt."""
     facts = [
-        (c.column.type, c.column.nullable, c.type, c.decimals, c.resolution, c.zone, c.mixed)
+        (c.column.type, c.column.nullable, c.type, c.decimals, c.resolution, c.zone, c.format, c.mixed)
         for c in (one, other)
     ]
     return facts[0] == facts[1]

@@ -31,7 +31,7 @@ from factored_mwem.mechanisms.functions import (
     to_measure,
 )
 from factored_mwem.mechanisms.maps import maps_in, maps_share
-from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain
+from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain, with_losses
 from factored_mwem.mechanisms.public_joint import PublicJoint
 from factored_mwem.mechanisms.result import told_marginal
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
@@ -57,8 +57,8 @@ off they are are worth more than none.
 LOOKS = {
     "clock": "most of its values look like times of day, which are text here: write them as numbers, such as "
     "minutes since midnight, or with their date",
-    "dated": "most of its values look like dates that are not written by ISO 8601: say how they are written, "
-    "as in --date-format '%m/%d/%Y %H:%M:%S', or store them as dates",
+    "dated": "most of its values look like dates that are not written by ISO 8601, and noisy counts do not "
+    "tell how: say so, as in --date-format '%m/%d/%Y %H:%M:%S', or store them as dates",
     "untold": "so few of its values are not missing that noise hides whether they are numbers, dates or "
     "text: declare its type",
 }
@@ -149,6 +149,10 @@ def learn(
         cost = session.left * one_way_share(unpaid, policy, budget, rows, counted=True)
     taken = PublicJoint.of(public, first).beside(_first_marginals(session, first, cost, told, free), rows)
     settled = _settled(looked, known, taken, relations)
+    apart = [a for a, one in enumerate(looked) if one.attribute.name not in told]
+    better = with_losses([settled[a] for a in apart], [taken[a] for a in apart])
+    for a, made in zip(apart, better, strict=True):
+        settled[a] = made
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not any(first.names[a] not in free for a in kept):
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")

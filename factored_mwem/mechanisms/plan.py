@@ -196,7 +196,8 @@ class Scope:
 class PersonFacts(NamedTuple):
     """How many rows of a person are used at most, and the columns that are the same in all of them; the noisy
     share of people who have more rows and the number of people, where these were counted; how often two rows
-    of a person agree.
+    of a person agree; the noisy share of people who have about as many rows, or more, where none beyond were
+    counted.
     """
 
     most_rows: int
@@ -204,6 +205,7 @@ class PersonFacts(NamedTuple):
     beyond: float | None = None
     people: float | None = None
     agreement: Agreement = Agreement()
+    full: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,8 @@ Public in, public out. Codes that are kept mean what they meant, so rows are rec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, see
 from factored_mwem.domain.singles import Singles
 from factored_mwem.mechanisms.first_domain import FEW, Counted, First, edges_in_json, facts_of, in_json
 from factored_mwem.mechanisms.hidden_spread import hidden_spread
+from factored_mwem.privacy.session import Measurement
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
@@ -110,6 +112,43 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
 def most_of(lost: float, stddev: float, codes: int) -> float:
     """The upper end of a 97.5 % interval of what noisy counts of so many codes say is `lost` (records)."""
     return max(lost + UPPER * stddev * codes**0.5, 0.0)
+
+
+def with_losses(settled: Sequence[Pruned], measured: Sequence[Measurement]) -> list[Pruned]:
+    """The same, knowing better how much of each column is lost, from what the others say of how many rows
+    there are. `measured`: the first marginal of each, with noise of its own.
+
+    What is lost is the sum of many noisy counts of codes that are mostly empty: noise alone made that a tenth
+    of a column of two values. All columns have the same rows: those that the others count, less those that
+    this one keeps, are lost, too, and that has the noise of few codes. Both are averaged by precision.
+    """
+    sums = np.array([float(m.noisy.sum()) for m in measured])
+    precision = np.array([1 / (len(m.noisy) * m.stddev**2) for m in measured])
+    return [
+        made if made.attribute.other == OTHER else _with_loss(made, m, others)
+        for made, m, *others in zip(settled, measured, *_of_others(sums, precision), strict=True)
+    ]
+
+
+def _of_others(sums: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(float64[column]: the rows by all columns but this one, the precision of that)."""
+    left = np.maximum(precision.sum() - precision, 0.0)
+    total = (precision * sums).sum() - precision * sums
+    return np.divide(total, left, out=np.zeros(len(sums)), where=left > 0), left
+
+
+def _with_loss(made: Pruned, measured: Measurement, others: Sequence[float]) -> Pruned:
+    """`others`: the rows by the other columns, and the precision of that, 0 if there are none."""
+    rows, precision = others
+    gone, left, noise = int((~made.kept).sum()), made.attribute.size, measured.stddev**2
+    if not gone or not precision:
+        return made
+    apart, whole = 1 / (gone * noise), 1 / (1 / precision + left * noise)
+    lost = made.clipped + made.other
+    lost = (apart * lost + whole * (rows - float(made.noisy.sum()))) / (apart + whole)
+    clipped = lost if not made.attribute.categorical and len(made.attribute.bin_codes) else 0.0
+    most = max(lost + UPPER * (apart + whole) ** -0.5, 0.0)
+    return replace(made, clipped=clipped, other=lost - clipped, moved_at_most=most)
 
 
 def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:

@@ -185,9 +185,9 @@ def _person_facts(session: Session, request: Request, scope: Scope, used: RowsUs
     people, declared = request.people(), scope.policy.person_columns
     used = used or most_rows(session, people)
     if declared is not None:
-        return PersonFacts(used.most, declared, used.beyond, used.people)
+        return PersonFacts(used.most, declared, used.beyond, used.people, full=used.full)
     constant = constant_columns(session, people, scope.own_columns, used.people)
-    return PersonFacts(used.most, constant, used.beyond, used.people)
+    return PersonFacts(used.most, constant, used.beyond, used.people, full=used.full)
 
 
 def _sizes(session: Session, scope: Scope, people: PersonFacts) -> Sequence[int]:

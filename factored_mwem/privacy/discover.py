@@ -48,8 +48,9 @@ from factored_mwem.privacy.popular import (
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.privacy.single_values import AGAIN, single_values
-from factored_mwem.privacy.votes import Votes
+from factored_mwem.privacy.votes import BELIEVED, TOLERANCE, Votes
 from factored_mwem.tables.backends.source import Source
+from factored_mwem.tables.codes.dates import DateVotes
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, ZONES, kind_of
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
@@ -74,6 +75,8 @@ the 22 columns of BRFSS 2015 takes .18 of the budget, not .24.
 """
 ZONE = Fraction(1, 4)
 """And what timestamps of a column of text say of their zone."""
+DATES = Fraction(1)
+"""And how the dates of a column of text are written that are not written by ISO 8601."""
 AGREED = 0.9
 """The share of a column's moments that say a zone from which on all are written in it, not in UTC."""
 
@@ -113,7 +116,15 @@ def discover(
     each = {"boolean": 0, "string": WORDS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
+    pairs = zip(types, votes, strict=True)
+    dated = [at for at, (kind, seen) in enumerate(pairs) if kind == "string" and seen.looks() == "dated"]
+    weights += DATES * len(dated)
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
+    formats: dict[str, str | None] = {}
+    looked = [(names[at], profiles[names[at]], votes[at]) for at in dated]
+    for at, told in zip(dated, read_dates(session, looked, part * DATES) if dated else (), strict=True):
+        votes[at], formats[names[at]] = told
+        types[at] = votes[at].type()
     keyed = sum(kind != "boolean" for kind in types)
     second = second_share(keyed)
     delta = budget.discovery_delta / max(keyed, 1) * (1 - second)
@@ -130,6 +141,7 @@ def discover(
             decimals=seen.decimals() if kind == "number" else None,
             zeros=seen.zeros if kind == "number" else 0,
             resolution=seen.resolution() if kind == "datetime" else None,
+            format=formats.get(column.name),
             looks=seen.looks() if kind == kind_of(column) == "string" else "",
             mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
@@ -187,6 +199,37 @@ def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> V
     return Votes.spelt(session.noise.add(column.spelt_votes(), scale=scale).astype(np.float64), scale)
 
 
+def read_dates(
+    session: Session, columns: Sequence[tuple[str, Sealed, Votes]], cost: Fraction
+) -> list[tuple[Votes, str | None]]:
+    """Of each column (name, profile, votes) the votes with its dates among the moments, and how these are
+    written; the same votes and None where noisy counts do not tell. Where columns tell whether the month or
+    the day is first, and say the same, it holds for the others. Cost: `cost` each.
+    """
+    looked = [vote_on_dates(session, *each, cost) for each in columns]
+    told = [votes.written(BELIEVED, TOLERANCE) for votes in looked]
+    orders = {one.order for one in told if one is not None and one.order is not None}
+    if len(orders) == 1:
+        order = orders.pop()
+        again = (votes.written(BELIEVED, TOLERANCE, order) for votes in looked)
+        told = [one or other for one, other in zip(told, again, strict=True)]
+    return [
+        (seen, None) if one is None else (seen.dated(one.kinds), one.pattern)
+        for (_, _, seen), one in zip(columns, told, strict=True)
+    ]
+
+
+def vote_on_dates(session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction) -> DateVotes:
+    """Noisy votes on how the dates of a column are written. A row votes for one of the public ways at most,
+    by its own value alone: L2 k (add-remove) or sqrt(2) k (replace).
+    """
+    sensitivity = session.unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+    charge = Charge("discover", Mechanism.GAUSSIAN, (name, "dates"), scale, sensitivity)
+    column: ColumnProfile = session._unseal(sealed, charge)
+    return DateVotes(session.noise.add(column.date_votes(), scale=scale), scale, seen.of("dated"))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnDiscovery:
     """The readings of one column after its vote."""
@@ -203,7 +246,7 @@ class ColumnDiscovery:
         if found.mostly_text:
             return replace(found, type="string", values={}, decimals=None, resolution=None)
         first = part * GLANCE if found.all_popular else part
-        if _zoned(found.column, found.type):
+        if _zoned(found.column, found.type) and found.format is None:
             found = self.zone(part * ZONE)
         if found.type != "integer":
             return replace(self, found=found).cells(first * RANGE, part * DETAIL)
@@ -231,6 +274,7 @@ class ColumnDiscovery:
             self.sealed,
             Charge("discover", Mechanism.THRESHOLD, (name, "values"), scale, sensitivity, charged),
         )
+        column.read_as(found.format)
         counts, listed = first_keys(found, column, least)
         kept = session.noise.threshold(counts, scale=scale, threshold=threshold, listed=listed)
         values = {float(key[1:]): n + least for key, n in kept.items() if key[0] == "v"}
@@ -323,6 +367,7 @@ class ColumnDiscovery:
         scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
         charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, what), scale, sensitivity)
         column: ColumnProfile = session._unseal(self.sealed, charge)
+        column.read_as(found.format)
         special = np.array(list(found.values), dtype=edges.dtype)
         counts = column.histogram(found.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale

@@ -27,9 +27,9 @@ class FoundColumn:
     """What is known of a column, all of it public: names and types, and noisy answers.
 
     `type`: of its numbers or moments, or "string" or "boolean". `zeros`: how many of them most whole numbers
-    have behind a point. `rows`, `present`, `numbers`: noisy counts of the table's rows, of this column's
-    values that are not null, and of those that are numbers or moments. `vote_stddev`: of the noise of each of
-    the votes that these are from.
+    have behind a point. `format`: how its dates are written, if not by ISO 8601. `rows`, `present`,
+    `numbers`: noisy counts of the table's rows, of this column's values that are not null, and of those that
+    are numbers or moments. `vote_stddev`: of the noise of each of the votes that these are from.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
     standard deviation `stddev`, each of at least `threshold`; of those in `rare` the counts are too low, for
     they were found by what rows that hold other rare values gave them. `enough`: a value that more rows hold
@@ -54,6 +54,7 @@ class FoundColumn:
     zeros: int = 0
     resolution: str | None = None
     zone: str | None = None
+    format: str | None = None
     values: dict[float, int] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
     stddev: float = 0.0
@@ -109,13 +110,21 @@ class FoundColumn:
         return NUMBERS if self.type in ("integer", "number") else MOMENTS
 
     @property
+    def empty(self) -> bool:
+        """Whether the empty text is a value: of a column of text that by its public type has no nulls, so
+        that nothing else could stand for it, and holds empty cells, by the votes.
+        """
+        blank = self.rows - self.present > LEFT * LEFT * self.vote_stddev
+        return blank and not self.column.nullable and kind_of(self.column) == "string"
+
+    @property
     def known(self) -> Known:
         values, texts = frozenset(self.values), frozenset(self.texts)
         mostly = 2 * sum([*self.values.values(), *self.texts.values()]) >= self.present
         claim = CLAIM if values | texts and (mostly or self.listed) else LEAST_CLAIM
         if self.cells is not None:  # what they showed is all that is to be known of these
             values |= frozenset(self.cells.units.astype(np.float64).tolist())
-        return Known(self.kinds, self.unit, self.scale, values, texts, claim)
+        return Known(self.kinds, self.unit, self.scale, values, texts, claim, self.format)
 
     @property
     def all_popular(self) -> bool:

@@ -132,13 +132,15 @@ class PrivateAgreement(Sealed):
 
 class RowsUsed(NamedTuple):
     """Of a person, at most `most`; the noisy share of people who have more, and how many people there are,
-    None where it was not counted. Of roots: `ends` of the classes of how many rows hang on one, 0 the first,
-    and the noisy numbers of roots in them, `looks`.
+    None where it was not counted. `full`: the noisy share of those who have about `most` rows, or more, where
+    no more may be used. Of roots: `ends` of the classes of how many rows hang on one, 0 the first, and the
+    noisy numbers of roots in them, `looks`.
     """
 
     most: int
     beyond: float | None = None
     people: float | None = None
+    full: float = 0.0
     ends: tuple[int, ...] = ()
     looks: tuple[Measurement, ...] = ()
 
@@ -155,7 +157,7 @@ def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     noisy, stddev = _averaged(_sizes(session, PrivateSizes.of(table, most, caps)))
     people, last = float(noisy.sum()), last_seen(noisy, stddev)
     if last == len(caps):
-        return RowsUsed(most, people=people)
+        return RowsUsed(most, people=people, full=float(noisy[-1]) / max(people, 1.0))
     share = float(noisy[last + 1 :].sum()) / max(people, 1.0)
     return RowsUsed(caps[last], min(max(share, 0.0), 1.0), people)
 
@@ -174,7 +176,7 @@ def rows_of_roots(session: Session, rows: np.ndarray, ends: Sequence[int], table
     people, beyond = float(noisy[1:].sum()), float(noisy[last + 1 :].sum())
     share = min(max(beyond / max(people, 1.0), 0.0), 1.0) if last + 1 < len(ends) else None
     used = tuple(replace(look, noisy=look.noisy[: last + 1]) for look in looks)
-    return RowsUsed(ends[last], share, people, tuple(ends[: last + 1]), used)
+    return RowsUsed(ends[last], share, people, ends=tuple(ends[: last + 1]), looks=used)
 
 
 def last_seen(noisy: np.ndarray, stddev: float, by_noise: float = BY_NOISE) -> int:

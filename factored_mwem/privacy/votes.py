@@ -4,8 +4,8 @@ row is read here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -82,6 +82,14 @@ class Votes:
         present = self.of(*NUMBERS) + self.of(*MOMENTS) + self.of(*TEXTS) + self.of("code")
         found = (kind for kind in LOOKS if self.believed(kind) and 2 * self.of(kind) > present)
         return next(found, "" if present > 0 else "untold")
+
+    def dated(self, kinds: Mapping[str, float]) -> Votes:
+        """The same where dates that were not known are read: about so many rows of each of these kinds."""
+        noisy = self.noisy.copy()
+        for kind, rows in kinds.items():
+            noisy[KINDS.index(kind)] += rows
+            noisy[KINDS.index("dated")] -= rows
+        return replace(self, noisy=noisy)
 
     def mixed(self) -> bool:
         """Whether clearly more than a few values are texts."""

@@ -340,12 +340,17 @@ def test_text_that_looks_like_times_says_how_to_have_it_read(tmp_path: Path) -> 
         "born": [f"{d.month}/{d.day}/{d.year} 0:00:00" for d in moments],
         **{f"k{i}": rng.choice(["a", "b"], 9000) for i in range(6)},
     }
-    policy = Policy.of(epsilon=20.0, privacy_id="who", people=True, order_by="time")
     csv.write_csv(pa.table(table), tmp_path / "t.csv")
-    warnings = make(Request.of(tmp_path / "t.csv", 1, policy), noise=FakeNoise()).manifest.warnings
+    made = []
+    for order in ("time", "born"):
+        policy = Policy.of(epsilon=20.0, privacy_id="who", people=True, order_by=order)
+        made.append(make(Request.of(tmp_path / "t.csv", 1, policy), noise=FakeNoise()).manifest)
+    warnings = made[0].warnings
     assert any("times of day" in w and "all became 'other'" in w for w in warnings if w.startswith("'time'"))
     assert any("stay in the order of the table" in w for w in warnings if w.startswith("'time'"))
-    assert any("--date-format '%m/%d/%Y %H:%M:%S'" in w for w in warnings if w.startswith("'born'"))
+    assert any("'born' are read as %m/%d/%Y %H:%M:%S" in note for note in made[0].notes)
+    told = [w for w in made[1].warnings if w.startswith("'born'")]
+    assert len(told) == 1 and "only --date-format '%m/%d/%Y %H:%M:%S' tells beforehand" in told[0]
 
 
 @pytest.mark.usefixtures("quiet")

@@ -62,6 +62,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 WHOLE = ("1", "1.0", "2.00", "01", "1e0", "-0", "0", "1e999", "9007199254740993", "9" * 300)
 NUMBERS = (*WHOLE, "0.29", ".29", "0.290001")
 DATES = (
+    "3/14/2020", "14/3/2020", "1/2/20 0:00", "01.02.2020 12:00 AM", "2020/1/1", "1-Jan-2020",
     "20200101", "2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00", "2020-01-01T00:00:00+0200",
 )  # fmt: skip
 TEXTS = [*NUMBERS, *DATES, "nan", "N", "true", " 1", "", None, "N ", "N\x00", "N\x00x"]
@@ -95,8 +96,9 @@ def neighbours(draw: st.DrawFn) -> tuple[str, Unit, list[Any], list[Any]]:
 def readings_of(
     name: str, unit: Unit, values: Sequence[Any], kind: str, rho: Fraction
 ) -> tuple[Any, FakeNoise, Accountant]:
-    """The votes, the popular values, the rounding, the zone of moments that are text, and two histograms of a
-    column, read as of a `kind`, under noise that keeps the same and says the same whatever the table.
+    """The votes, how dates are written, the popular values, the rounding, the zone of moments that are text,
+    and two histograms of a column, read as of a `kind`, under noise that keeps the same and says the same
+    whatever the table.
     """
     arrow = POOLS[name][0]
     fake = FakeNoise(
@@ -107,8 +109,11 @@ def readings_of(
     session = Session(accountant, unit, fake)
     sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, arrow)})), ["x"])["x"])
     votes = discovery.read_votes(session, "x", sealed, rho)
+    if arrow == pa.string():
+        discovery.read_dates(session, [("x", sealed, votes)], rho)
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
+    found = dataclasses.replace(found, format="%m/%d/%Y" if (arrow, kind) == (pa.string(), "date") else None)
     found = ColumnDiscovery(session, sealed, found).popular(rho, Fraction(1, 10**6))
     if kind != "string":
         found = ColumnDiscovery(session, sealed, found).beside_values(rho)
@@ -215,6 +220,10 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "popular",
         lambda honest: lambda self, of, *rest: honest(self, discovery.NUMBERS, *rest),
     ),
+    "a date counts in both orders that it may have": (
+        "date_votes",
+        lambda honest: lambda self: honest(self) + np.roll(honest(self), 1),
+    ),
     "a zone counts for all rows that say it, whoever they are": (
         "zones",
         lambda honest: lambda self: honest(self) * len(self.values),
@@ -228,6 +237,7 @@ SEEN = [
     ("integer", ONE, [1] * 3, [1] * 2, "integer", Fraction(1, 200)),
     ("text", ONE, ["1"] * 9, ["1"] * 8, "integer", Fraction(50)),
     ("text", ONE, ["1"] * 9 + ["0.29"] * 9, ["1"] * 9 + ["0.29"] * 8, "integer", Fraction(50)),
+    ("text", ONE, ["1/2/2020"] * 9, ["1/2/2020"] * 8, "date", Fraction(50)),
     ("text", ONE, ["1.0"] * 9, ["1.0"] * 8, "number", Fraction(50)),
     ("integer", ONE, [40] * 9, [40] * 8, "integer", Fraction(50)),
     ("text", ONE, ["2020-01-01Z", "N"] * 9, ["2020-01-01Z", "N"] * 8 + ["N"], "datetime", Fraction(50)),

@@ -276,13 +276,19 @@ def test_numbers_with_a_comma(tmp_path: Path) -> None:
         ("%d/%m/%Y", "31/12/23", "31/12/23"),
         ("%d/%m/%Y", None, None),
         ("%d%%(%m)%Y", "31%(12)2023", "2023-12-31"),
+        ("%m/%d/%Y %I:%M %p", "2/1/2023 12:05 am", "2023-02-01 00:05:00"),
+        ("%m/%d/%Y %I:%M:%S %p", "2/1/2023 1:05:09 PM", "2023-02-01 13:05:09"),
+        ("%m/%d/%Y %I:%M %p", "2/1/2023 13:05 PM", "2/1/2023 13:05 PM"),
     ],
 )
 def test_dates_of_a_pattern(pattern: str, cell: str | None, told: str | None) -> None:
     assert spelt([cell], dateFormat=pattern) == [told]
 
 
-@pytest.mark.parametrize("pattern", ["%c", "%d/%m", "%d/%m/%Y %", "%d/%d/%m/%Y", "x", "%A %d %m %Y"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["%c", "%d/%m", "%d/%m/%Y %", "%d/%d/%m/%Y", "x", "%A %d %m %Y", "%d/%m/%Y %I", "%d/%m/%Y %H %p"],
+)
 def test_patterns_whose_meaning_is_not_fixed_are_refused(pattern: str) -> None:
     with pytest.raises(InputError, match=r"date_?[fF]ormat"):
         Dialect.of(dateFormat=pattern)

@@ -7,7 +7,7 @@ table and typed in the other is compared by its values, and none is refused.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import MARKERS, Attribute
 from factored_mwem.errors import InputError
+from factored_mwem.privacy.votes import TOLERANCE
 from factored_mwem.tables.codes.codec import encode
+from factored_mwem.tables.codes.dates import DateVotes, date_votes, in_iso
 from factored_mwem.tables.codes.kinds import MISSING
 from factored_mwem.tables.codes.parsing import (
     is_number,
@@ -134,6 +136,7 @@ def read_alike(
     """
     declared = missing is not None
     missing = (*MISSING, *MARKERS) if missing is None else missing
+    real, synthetic = _in_iso(real, missing), _in_iso(synthetic, missing)
     held = {column.holds for column in (real, synthetic)} - {None}
     if "moment" in held and len(held) > 1:
         what = f"is {spelt(real.values.type)} in the real table but {spelt(synthetic.values.type)}"
@@ -145,6 +148,16 @@ def read_alike(
     if kind == "text" and not declared:
         missing = MISSING
     return kind, unit, _values(real, number_part, missing), _values(synthetic, number_part, missing)
+
+
+def _in_iso(column: ReadColumn, missing: Collection[str]) -> ReadColumn:
+    """With the dates of a column of text by ISO 8601, if most of its values are dates of one other kind."""
+    if column.index is None or not len(column.values):
+        return column
+    rows = _present(column, missing)
+    exact = DateVotes(date_votes(column.values, rows), 0.0, float(rows.sum()))
+    written = exact.written(0.0, TOLERANCE)
+    return column if written is None else replace(column, values=in_iso(column.values, written.pattern))
 
 
 def _kind(real: ReadColumn, synthetic: ReadColumn, missing: Collection[str]) -> tuple[Kind, Unit]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.unit import MOST_ROWS, USUAL_ROWS
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.rules import in_words, written
@@ -30,6 +31,7 @@ from factored_mwem.pipeline.record.manifest import (
     PeopleFacts,
     PublicFacts,
     Stage,
+    clear_loss,
 )
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from factored_mwem.mechanisms.learn import Learning
     from factored_mwem.mechanisms.prune import Fate
 
+CUT = 0.01
+"""The share of people with about as many rows as are used by default from which a warning says so."""
 MUCH = 0.1
 """A warning says so where more than this share of a learnt column's values is lost."""
 WIDER, WIDEST = 0.2, 3
@@ -85,7 +89,7 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
             *_warnings(plan, fitted, drawable.of_rows.total),
             *_rows_alone(plan, drawable, spent.pinned.get("seed", 0)),
         ),
-        notes=(*fitted.notes, *_unseen_decimals(plan)),
+        notes=(*fitted.notes, *_unseen_decimals(plan), *_formats(plan)),
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
     )
 
@@ -183,6 +187,12 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
             f"{plan.left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and "
             "could not be measured as a whole"
         )
+    if plan.people is not None and plan.people.full > CUT and policy.contributions == USUAL_ROWS:
+        yield (
+            f"{plan.people.full:.1%} of the people, by a noisy count, have about {USUAL_ROWS} rows or more, "
+            "and no more of them are used: if many have more, too few rows come out; --contributions of up "
+            f"to {MOST_ROWS:,} keeps them"
+        )
     for attribute in plan.domain:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
@@ -232,13 +242,12 @@ def _losses(plan: Plan) -> Iterator[str]:
         if is_unique(attribute, fate):
             why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
             yield f"{attribute.name!r}: {why}; all became {OTHER!r}; --drop-unique leaves such columns out"
-        elif max(fate.other, fate.clipped) > MUCH:
+        elif (share := clear_loss(fate.other, fate.clipped, fate.moved_at_most)) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:
                 what = (
                     f"became {attribute.other!r} ({few[attribute.name]} cannot be told from noise for sure)"
                 )
-            share = max(fate.other, fate.clipped)
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
 
 
@@ -258,10 +267,16 @@ def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
 def _unordered(plan: Plan) -> Iterator[str]:
     """A warning where the column that puts rows in order was learnt as text."""
     name = plan.policy.order_by
-    if plan.learning is not None and name is not None and plan.domain[name].type == "string":
+    if plan.learning is None or name is None:
+        return
+    if plan.domain[name].type == "string" or plan.domain[name].format != "default":
         from factored_mwem.mechanisms.learn import LOOKS
 
         why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
+        if plan.domain[name].type != "string":
+            why = (
+                f"only --date-format {plan.domain[name].format!r} tells beforehand how its dates are written"
+            )
         yield (
             f"{name!r}: {why}; --order-by reads numbers and ISO 8601 times: of other values the rows of a "
             "person stay in the order of the table"
@@ -294,6 +309,17 @@ def _unseen_decimals(plan: Plan) -> Iterator[str]:
             f"decimals in fewer than about {most:,.0f} {counted} of a column of whole numbers would not have "
             "been seen, and are rounded down"
         )
+
+
+def _formats(plan: Plan) -> Iterator[str]:
+    """How dates are written, where noisy counts told it."""
+    if plan.learning is not None:
+        for attribute in plan.domain:
+            if attribute.name in plan.learning.fates and attribute.format != "default":
+                yield (
+                    f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts say; "
+                    "--date-format says otherwise"
+                )
 
 
 def _few(enough: float, policy: Policy) -> str:

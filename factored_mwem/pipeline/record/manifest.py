@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, without_example
+from factored_mwem.mechanisms.prune import UPPER
 from factored_mwem.pipeline.record.statement import Part, Statement
 from factored_mwem.request.policy import Policy, split_policy
 from factored_mwem.workload.workload import Workload
@@ -61,6 +62,20 @@ class AttributeFacts(Part):
     both ends as noise may hide, out to twice as far from the mean. No bound: what is further out adds more.
     """
     public_list: ListFacts | None = None
+
+    @property
+    def lost(self) -> float:
+        """The share that was moved or made `other`, where it is clear that this is not noise."""
+        return clear_loss(self.other or 0.0, self.clipped or 0.0, self.moved_at_most or 0.0)
+
+
+def clear_loss(other: float, clipped: float, moved_at_most: float) -> float:
+    """The greater of two noisy shares, 0 where it lies less than three standard deviations of its noise above
+    0: UPPER of these lie between it and `moved_at_most`. Of texts that became `other` noise is far less, and
+    `moved_at_most` does not count them.
+    """
+    share = max(other, clipped)
+    return share if share * (3 + UPPER) >= 3 * moved_at_most else 0.0
 
 
 class MeasuredMarginal(Part):

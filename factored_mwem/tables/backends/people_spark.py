@@ -19,8 +19,8 @@ from factored_mwem.tables.backends.spark_frame import ORDER, ROWS, OnSpark
 from factored_mwem.tables.backends.spark_rows import SparkRows, collected, keep
 from factored_mwem.tables.codes.agreement import Groupings
 from factored_mwem.tables.codes.broken import Hypothesis
-from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
-from factored_mwem.tables.codes.rest import Known
+from factored_mwem.tables.codes.profile import ColumnProfile, profile
+from factored_mwem.tables.codes.rest import Known, empty_rests
 from factored_mwem.tables.inputs.source import open_table
 
 PERSON, WEIGHT = "person", "weight"
@@ -83,7 +83,7 @@ class SparkPeople(OnSpark, PeopleSource):
 
     def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
         """As of any table, in parts of a grain."""
-        profiles, columns = empty_profiles(self.schema, list(known)), list(known)
+        profiles, columns = empty_rests(self.schema, known), list(known)
         return self._counted(self._rows(columns), profiles, tasks.WeighGrains(tuple(known.values())))
 
     def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:

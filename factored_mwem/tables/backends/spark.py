@@ -23,8 +23,8 @@ from factored_mwem.tables.backends.spark_frame import ORDER, ROWS, OnSpark, Seen
 from factored_mwem.tables.backends.spark_rows import SparkRows, collected, keep, kept_no_more
 from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.parsing import is_text
-from factored_mwem.tables.codes.profile import ColumnProfile, empty_profiles, profile
-from factored_mwem.tables.codes.rest import Known
+from factored_mwem.tables.codes.profile import ColumnProfile, profile
+from factored_mwem.tables.codes.rest import Known, empty_rests
 from factored_mwem.tables.inputs.arrow_input import unquoted
 from factored_mwem.tables.inputs.contributions import NOBODY, without
 from factored_mwem.tables.inputs.source import open_table
@@ -206,7 +206,7 @@ class SparkSource(OnSpark, OpenedSource):
 
     def weighed(self, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
         """What each row gives the values that it holds is for the workers to say."""
-        profiles = empty_profiles(self.schema, list(known))
+        profiles = empty_rests(self.schema, known)
         return self._counted(self._rows_kept(list(known)), profiles, tasks.WeighValues(tuple(known.values())))
 
     def broken_rows(self, known: Mapping[str, Known], hypotheses: Sequence[Hypothesis]) -> np.ndarray:

@@ -76,7 +76,7 @@ class _Cells:
         self.values, self.known = words.dictionary, known
         count = len(self.values)
         self.place = pc.fill_null(words.indices.cast(pa.int64()), count).to_numpy(zero_copy_only=False)
-        self.part = ColumnProfile()
+        self.part = ColumnProfile(known.format)
         self.part.add_counted(self.values, pa.array(np.ones(count, dtype=np.int64)))
         self.absent = np.append(np.isin(self.part.kinds, [KINDS.index(kind) for kind in ABSENT]), True)
 

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.dialect import is_whole
 from factored_mwem.errors import InputError
+from factored_mwem.tables.codes.dates import in_iso
 
 COUNTS_HALVES = 26
 """The first pyarrow that counts the values of a column of half floats."""
@@ -143,22 +145,24 @@ def _read_number(column: pa.Array, *, whole: bool) -> np.ma.MaskedArray:
 
 
 def _read_moment(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
-    """Days (date) or microseconds (datetime) since 1970 of text: ISO 8601, or the attribute's `format`."""
-    if attribute.format not in ("default", "any"):
+    """Days (date) or microseconds (datetime) since 1970 of text: ISO 8601, and the attribute's `format`."""
+    if is_whole(attribute.format):
+        column = in_iso(column, attribute.format)
+    elif attribute.format not in ("default", "any"):
         moment = pc.strptime(column, format=attribute.format, unit="us", error_is_null=True)
         micros = masked(moment.cast(pa.int64()), np.int64)
-    else:
-        parts = pc.extract_regex(column, MOMENT)
-        day, hour, minute, second, part, zone = (
-            pc.struct_field(parts, name) for name in ("day", "hour", "minute", "second", "part", "zone")
-        )
-        parsed = pc.strptime(day, format="%Y-%m-%d", unit="us", error_is_null=True)
-        # The parser turns 31 February into 2 March.
-        real = pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), day)
-        micros = masked(pc.if_else(real, parsed, None).cast(pa.int64()), np.int64)
-        micros = micros + (_whole(hour) * 3600 + _whole(minute) * 60 + _whole(second)) * 1_000_000
-        six_digits = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(part, ""), 6, "0"), 0, 6)
-        micros = micros + _whole(six_digits) - _offset(zone)
+        return micros // 86_400_000_000 if attribute.type == "date" else micros
+    parts = pc.extract_regex(column, MOMENT)
+    day, hour, minute, second, part, zone = (
+        pc.struct_field(parts, name) for name in ("day", "hour", "minute", "second", "part", "zone")
+    )
+    parsed = pc.strptime(day, format="%Y-%m-%d", unit="us", error_is_null=True)
+    # The parser turns 31 February into 2 March.
+    real = pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), day)
+    micros = masked(pc.if_else(real, parsed, None).cast(pa.int64()), np.int64)
+    micros = micros + (_whole(hour) * 3600 + _whole(minute) * 60 + _whole(second)) * 1_000_000
+    six_digits = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(part, ""), 6, "0"), 0, 6)
+    micros = micros + _whole(six_digits) - _offset(zone)
     return micros // 86_400_000_000 if attribute.type == "date" else micros
 
 

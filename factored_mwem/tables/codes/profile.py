@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import WIDEST
 from factored_mwem.errors import ResourceError
+from factored_mwem.tables.codes.dates import date_votes, in_iso
 from factored_mwem.tables.codes.kinds import (
     KINDS,
     MOMENTS,
@@ -39,8 +40,11 @@ NO_VALUES = np.zeros(0)
 
 @dataclass(slots=True, eq=False, repr=False)
 class ColumnProfile(Private):
-    """The distinct values of a column and how often each comes: `values` (Arrow), `counts: int64[value]`."""
+    """The distinct values of a column and how often each comes: `values` (Arrow), `counts: int64[value]`;
+    its dates are written by ISO 8601 and, if one is known, by a `format`.
+    """
 
+    format: str | None = None
     parts: list[pa.Table] = field(default_factory=list)
     waiting: int = 0
     _kinds: np.ndarray | None = None
@@ -90,10 +94,24 @@ class ColumnProfile(Private):
         return self._column("counts").to_numpy().astype(np.int64)
 
     @property
+    def _cells(self) -> pa.Array:
+        """The values, their dates by ISO 8601."""
+        return self.values if self.format is None else in_iso(self.values, self.format)
+
+    def read_as(self, pattern: str | None) -> None:
+        """From now on, with dates of this format."""
+        if pattern != self.format:
+            self.format, self._kinds = pattern, None
+
+    def date_votes(self) -> np.ndarray:
+        """int64[class]: how many rows hold a date of each of the ways to write one."""
+        return date_votes(self.values, self.counts)
+
+    @property
     def kinds(self) -> np.ndarray:
         """int8[value]: numbers in KINDS."""
         if self._kinds is None:
-            self._kinds = kinds_of(self.values)
+            self._kinds = kinds_of(self._cells)
         return self._kinds
 
     def votes(self) -> np.ndarray:
@@ -139,7 +157,7 @@ class ColumnProfile(Private):
         which = np.flatnonzero(np.isin(self.kinds, [KINDS.index(k) for k in of]))
         if not len(which):
             return which, NO_VALUES.astype(np.float64 if unit == "number" else np.int64)
-        read = units_of(self.values.take(pa.array(which)), "number" if unit == "integer" else unit)
+        read = units_of(self._cells.take(pa.array(which)), "number" if unit == "integer" else unit)
         units = read.filled(0)
         if unit == "integer":
             with np.errstate(over="ignore"):  # a warning would say that there is such a number

@@ -31,8 +31,8 @@ rare category.
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What of a column was found before: public. `kinds`, `unit`, `scale`: what counts as a number or moment,
-    and how it is read; a value of another kind is a text. `claim`: of a row's squared weight.
+    """What of a column was found before: public. `kinds`, `unit`, `scale`, `format`: what counts as a number
+    or moment, and how it is read; a value of another kind is a text. `claim`: of a row's squared weight.
     """
 
     kinds: tuple[str, ...]
@@ -41,6 +41,7 @@ class Known:
     values: frozenset[float] = field(default_factory=frozenset)
     texts: frozenset[str] = field(default_factory=frozenset)
     claim: int = CLAIM
+    format: str | None = None
 
     def unknown(self, column: ColumnProfile) -> np.ndarray:
         """bool[value]: those whose number, moment or text is not known; a null has none."""
@@ -75,7 +76,7 @@ def weigh(
     places, unknown, distinct = [], [], []
     for column, own in zip(columns, known, strict=True):
         words = plain(column).dictionary_encode()
-        part = ColumnProfile()
+        part = ColumnProfile(own.format)
         part.add_counted(words.dictionary, pa.array(np.ones(len(words.dictionary), dtype=np.int64)))
         distinct.append(words.dictionary)
         unknown.append(np.append(own.unknown(part), False))  # the last stands for null
@@ -97,13 +98,21 @@ def weigh(
     return sums
 
 
+def empty_rests(schema: pa.Schema, known: Mapping[str, Known]) -> dict[str, ColumnProfile]:
+    """The profiles of columns without a row, which read dates as is known."""
+    profiles = empty_profiles(schema, list(known))
+    for name, own in known.items():
+        profiles[name].format = own.format
+    return profiles
+
+
 def weighed(
     table: Table, known: Mapping[str, Known], rows: Iterable[Weighted] | None = None
 ) -> dict[str, ColumnProfile]:
     """Of each column the profile of the values that are not known, in parts of WEIGHT; in one pass over the
     table's `rows`, of which one that weighs more has as much more to give.
     """
-    columns, profiles = list(known), empty_profiles(table.schema, list(known))
+    columns, profiles = list(known), empty_rests(table.schema, known)
     for batch, times in rows or ((batch, None) for batch in table.batches(columns)):
         each = weigh(batch.columns, list(known.values()), times)
         for name, (values, sums) in zip(columns, each, strict=True):

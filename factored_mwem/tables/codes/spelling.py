@@ -11,9 +11,9 @@ before decimals: spreadsheets of half the world write both. There a number with 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,22 +21,13 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Domain
+from factored_mwem.tables.codes.dates import in_iso
 from factored_mwem.tables.codes.kinds import units_of
 from factored_mwem.tables.codes.parsing import MOMENT, plain
 from factored_mwem.tables.inputs.table import Table
 
 GROUPS = " '\u2019\u00a0\u202f"
 """What may stand between groups of three digits, beside the sign that is not the decimal one."""
-DIGITS = {
-    "Y": "[0-9]{4}",
-    "y": "[0-9]{2}",
-    "f": "[0-9]{1,9}",
-    "z": "Z|[+-][0-9]{2}:?[0-9]{2}",
-    "b": "[A-Za-z]{3}",
-}
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-PIVOT = 69
-"""Two digits of a year from which on it is of the twentieth century, as in POSIX."""
 Respelling = Callable[[pa.Array], pa.Array]
 NUMBERS = ("integer", "number")
 
@@ -75,7 +66,7 @@ def _ways(dialect: Dialect, domain: Domain | None, name: str, commas: bool) -> l
     if dialect.decimal is not None and (unknown or kind in NUMBERS):
         ways.append(_numbers(dialect.decimal))
     if dialect.date_format is not None and (unknown or kind in ("date", "datetime")):
-        ways.append(_dates(dialect.date_format))
+        ways.append(partial(in_iso, pattern=dialect.date_format))
     if dialect.time_zone is not None and (unknown or kind == "datetime"):
         ways.append(_zoned(dialect.time_zone, days=not unknown))
     meant: list[str] = []
@@ -118,51 +109,6 @@ def _numbers(decimal: str, *, plainly: bool = False) -> Respelling:
         return pc.if_else(pc.fill_null(written, False), plain, column)
 
     return respell
-
-
-def _dates(pattern: str) -> Respelling:
-    """Dates and timestamps of a pattern, to ISO 8601."""
-    parts = re.split(r"(%.)", pattern)
-    regex = "".join(_named(part) if part.startswith("%") else re.escape(part) for part in parts)
-
-    def respell(column: pa.Array) -> pa.Array:
-        struct = pc.extract_regex(pc.utf8_trim_whitespace(column), f"^{regex}$")
-        piece = {field.name: pc.struct_field(struct, field.name) for field in struct.type}
-        if not len(column):
-            return column
-        year = piece["Y"] if "Y" in piece else _century(piece["y"])
-        month = _month(piece["b"]) if "b" in piece else _two(piece["m"])
-        text = pc.binary_join_element_wise(year, month, _two(piece["d"]), "-")
-        if "H" in piece:
-            clock = [_two(piece[name]) if name in piece else pa.scalar("00") for name in ("H", "M", "S")]
-            text = pc.binary_join_element_wise(text, pc.binary_join_element_wise(*clock, ":"), " ")
-            if "f" in piece:
-                text = pc.binary_join_element_wise(text, piece["f"], ".")
-            if "z" in piece:
-                text = pc.binary_join_element_wise(text, piece["z"], "")
-        return pc.coalesce(text, column)
-
-    return respell
-
-
-def _named(directive: str) -> str:
-    name = directive[1]
-    return "%" if name == "%" else f"(?P<{name}>{DIGITS.get(name, '[0-9]{1,2}')})"
-
-
-def _two(digits: pa.Array) -> pa.Array:
-    return pc.utf8_lpad(digits, 2, "0")
-
-
-def _century(digits: pa.Array) -> pa.Array:
-    late = pc.greater_equal(digits.cast(pa.int32()), PIVOT)
-    return pc.binary_join_element_wise(pc.if_else(late, "19", "20"), digits, "")
-
-
-def _month(names: pa.Array) -> pa.Array:
-    """Two digits; null if it is no month's name."""
-    numbers = pa.array([f"{n:02}" for n in range(1, 13)])
-    return numbers.take(pc.index_in(pc.utf8_lower(names), value_set=pa.array(MONTHS)))
 
 
 def _zoned(zone: str, *, days: bool) -> Respelling:

@@ -1,0 +1,134 @@
+"""Dates as people write them: how most cells of a column are written, inside the budget or by a flag."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.fakes import FakeNoise
+from support.releases import run
+
+from factored_mwem import evaluate
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import NothingLearnt
+from factored_mwem.pipeline.result import Release
+from factored_mwem.request.policy import Policy
+from factored_mwem.tables.codes.dates import CLASSES, CLOCKS, SHAPES, SIGNS, DateVotes, date_votes
+
+LEARNT = Policy.of(epsilon=10.0, delta=1e-9)
+PATTERNS = {
+    (sign, shape, at, clock): f"{pattern.format(SIGNS[sign])}{CLOCKS[clock]}"
+    for sign, (shape, both), clock in itertools.product(range(3), enumerate(SHAPES), range(len(CLOCKS)))
+    for at, pattern in enumerate(both)
+    if pattern is not None
+}
+DAYS = [datetime.datetime(1999, 1, 1) + datetime.timedelta(days=137 * i, minutes=977 * i) for i in range(60)]
+
+
+def votes_of(texts: list[str]) -> np.ndarray:
+    return date_votes(pa.array(texts), np.ones(len(texts), dtype=np.int64)).reshape(CLASSES)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS.values())
+def test_each_way_to_write_dates_is_told_from_all_others(pattern: str) -> None:
+    """Against the standard library, which writes them; with and without zeros in front."""
+    texts = [day.strftime(pattern) for day in DAYS]
+    texts += [re.sub("^0|(?<=^[0-9]{2}[/.-])0", "", text) for text in texts]
+    votes = votes_of(texts)
+    assert votes.sum() == len(texts)  # one each
+    written = DateVotes(votes.ravel(), 0.0, len(texts)).written(0.0, 0.05)
+    assert written is not None and written.pattern == pattern
+    assert sum(written.kinds.values()) == len(texts)
+    assert written.kinds.get("day", 0) == sum(
+        "%" in pattern and day.time() == datetime.time() for day in DAYS
+    ) * 2 * (":" in pattern)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1/2/2020", "3/4/2020", "12/12/2020"],  # nothing tells
+        ["1/20/2020", "20/1/2020"] * 9,  # both
+        ["19/05/23", "20/06/24", "1/2/19"],  # years may stand first
+        ["2020-01-01", "1.2.3", "13/13/2020", "1/2-2020", "0/1/2020", "32/1/2020", "1/2/2020 3pm", ""],
+    ],
+)
+def test_what_nothing_tells_is_not_guessed(texts: list[str]) -> None:
+    assert DateVotes(votes_of(texts).ravel(), 0.0, len(texts)).written(0.0, 0.05) is None
+
+
+def test_noise_tells_nothing() -> None:
+    """Seven deviations of votes that no row gave are no order."""
+    rng = np.random.default_rng(0)
+    for stddev in (1.0, 100.0):
+        noise = rng.normal(0, stddev, (500, int(np.prod(CLASSES))))
+        for order in (None, 0, 1):
+            assert not any(DateVotes(one, stddev, 0.0).written(5.0, 0.05, order) for one in noise)
+
+
+def lines(**columns: list[Any]) -> str:
+    rows = zip(*columns.values(), strict=True)
+    return "\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]) + "\n"
+
+
+def learnt(table: Any) -> Release:
+    return run(table, LEARNT, FakeNoise(), domain=None)
+
+
+@pytest.mark.usefixtures("without_functions")
+def test_dates_are_learnt_as_dates(tmp_path: Path) -> None:
+    """Seen to fail: every one became `other`. Columns whose days tell nothing follow those that tell."""
+    days = [DAYS[0] + datetime.timedelta(days=i % 600, minutes=i) for i in range(3000)]
+    table, kinds = tmp_path / "t.csv", {"a": "%m/%d/%Y", "b": "%m/%d/%Y %H:%M", "c": "%m/%d/%y 0:00"}
+    columns = {name: [day.strftime(pattern) for day in days] for name, pattern in kinds.items()}
+    columns["first"] = [day.strftime("%m/01/%Y") for day in days]
+    table.write_text(lines(**columns, x=[i % 3 for i in range(3000)]))
+    made = learnt(table)
+    frame = made.to_arrow()
+    assert [str(kind) for kind in frame.schema.types[:4]] == [
+        "date32[day]",
+        *["timestamp[us]"] * 2,
+        "date32[day]",
+    ]
+    formats = {name: made.domain[name].format for name in columns}
+    assert formats == {**kinds, "c": "%m/%d/%y %H:%M", "first": "%m/%d/%Y"}
+    assert [made.domain[name].resolution for name in "bc"] == ["minute", "day"]
+    assert sum("are read as %m/%d/%Y" in note for note in made.manifest.notes) == 3
+    for name in columns:
+        seen = frame.column(name).cast(pa.timestamp("us")).to_numpy().astype("M8[D]").astype(int)
+        real = np.array([np.datetime64(day, "D") for day in days]).astype(int)
+        assert abs(np.median(seen) - np.median(real)) < 35 and seen.min() > real.min() - 40
+    known = Domain.from_dict(made.domain.to_dict())
+    again = run(table, LEARNT, FakeNoise(), domain=known).to_arrow()
+    assert again.schema == frame.schema and again.column("a").null_count == 0
+    errors = {error.name: error for error in evaluate(table, frame).columns}
+    assert all(
+        errors[name].kind == "moment" and errors[name].spread.kolmogorov_smirnov < 0.05
+        for name in ("a", "b", "c")
+    )
+
+
+@pytest.mark.usefixtures("without_functions")
+def test_dates_of_which_nothing_tells_the_order_stay_text(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(
+        lines(a=[f"{1 + i % 12}/1/{1000 + i}" for i in range(900)], x=[i % 3 for i in range(900)])
+    )
+    with pytest.raises(NothingLearnt, match=r"'a': .* noisy counts do not tell how"):
+        learnt(table)
+
+
+@pytest.mark.usefixtures("without_functions")
+def test_text_of_a_typed_table_is_written_as_it_was(tmp_path: Path) -> None:
+    days = [(DAYS[0] + datetime.timedelta(days=i % 600)).strftime("%d.%m.%Y") for i in range(3000)]
+    pq.write_table(pa.table({"a": days, "x": [i % 3 for i in range(3000)]}), tmp_path / "t.parquet")
+    made = learnt(tmp_path / "t.parquet").to_arrow().column("a")
+    assert made.type == pa.string() and made.null_count == 0
+    assert all(datetime.datetime.strptime(text, "%d.%m.%Y") for text in made.to_pylist())
