@@ -73,6 +73,8 @@ def check(
         facts = learning_text(forecast, number)
     else:
         facts = forecast_text(forecast, number)
+    if left_out := request.policy.left_out:
+        facts = {"rows used": left_out} | facts
     facts["note"] = settings.keeps(max(request.workload.orders, default=0))
     lines = [line for word, text in facts.items() if text for line in lined(word, [text])]
     print("\n".join([*lines, UNREAD]))

@@ -129,6 +129,11 @@ class Dialect(BaseModel):
             raise ValueError(f"is no time zone that is known here; {how}") from None
         return given
 
+    @property
+    def short_years(self) -> bool:
+        """Whether dates are written with years of two digits."""
+        return "%y" in (self.date_format or "").replace("%%", "")
+
     @model_validator(mode="after")
     def _named_once(self) -> Dialect:
         if self.header == "none" and not self.names:
@@ -193,6 +198,8 @@ class Dialect(BaseModel):
         return Dialect(**fields)
 
 
+SHORT_YEARS = "years of two digits are read as 1969 to 2068"
+"""Warns of what a date format with %y does, as strptime does: a birth of 1952 becomes one of 2052."""
 PLAIN = Dialect()
 """Nothing said."""
 OUR_OWN = Dialect(header="first")

@@ -65,7 +65,7 @@ def draft(
         ]
     attributes, rules = relations(table, attributes, profiles)
     seen = {name: _seen(column) for name, column in profiles.items()}
-    questions = questions_of(attributes, seen, text=table.text)
+    questions = questions_of(attributes, seen, text=table.text, short_years=dialect.short_years)
     notation = None if dialect == PLAIN else dialect
     return Domain(attributes, draft="the domain", rules=rules, dialect=notation, questions=questions)
 

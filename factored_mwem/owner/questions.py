@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.dialect import SHORT_YEARS
 from factored_mwem.errors import shortened
 
 IDENTIFIER = (
@@ -33,7 +34,8 @@ NOTHING = re.compile(
 DAY = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/.-])(.*)")
 YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)(.*)")
 MONTH_NAME = re.compile(r"(\d{1,2})([ -])([A-Za-z]{3})\2(\d{4}|\d{2})(?!\d)(.*)")
-NUMBER = re.compile(r"[$€£]?\s*[+-]?\d{1,3}(?:[., ']\d{3})*(?:[.,]\d+)?\s*[%$€£]?")
+NUMBER = re.compile(r"([$€£])?\s*[+-]?\d{1,3}(?:[., ']\d{3})*(?:[.,]\d+)?\s*([%$€£])?")
+EARLIER = "where an earlier year is meant, write four digits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +50,25 @@ class SeenColumn:
 
 
 def questions_of(
-    attributes: Iterable[Attribute], columns: Mapping[str, SeenColumn], *, text: bool
+    attributes: Iterable[Attribute],
+    columns: Mapping[str, SeenColumn],
+    *,
+    text: bool,
+    short_years: bool = False,
 ) -> tuple[str, ...]:
     """What is to be decided, most urgent first: who can be recognized, what was not read, what may stand for
     "unknown", what is an end or a code; last what holds of several columns, in one sentence for all. `text`:
-    whether cells are those of a text file, of which somebody can say how they are written.
+    whether cells are those of a text file, of which somebody can say how they are written; `short_years`:
+    whether it was said that years have two digits.
     """
     attributes = list(attributes)
     by_rank: dict[int, list[str]] = defaultdict(list)
     for attribute in attributes:
         for rank, sentence in _of_column(attribute, columns[attribute.name], text=text):
             by_rank[rank].append(f"{attribute.name!r}: {sentence}")
+        if short_years and attribute.type in ("date", "datetime"):
+            last = str(_ends(attribute)[1])[:10]
+            by_rank[1].append(f"{attribute.name!r}: {SHORT_YEARS}, here up to {last}: {EARLIER}")
     own = [sentence for rank in sorted(by_rank) for sentence in by_rank[rank]]
     return (*own, *_of_several(attributes))
 
@@ -172,11 +182,15 @@ def _notation(column: SeenColumn) -> str | None:
         matches = [match for text in texts if (match := pattern.fullmatch(text))]
         if texts and len(matches) >= MOST * len(texts):
             date_format = name(matches)
-            return f"looks like dates but is taken as text: to read it, say --date-format {date_format}"
-    numbers = [text for text in texts if NUMBER.fullmatch(text)]
+            short = f" ({SHORT_YEARS})" if "%y" in date_format else ""
+            return (
+                f"looks like dates but is taken as text: to read it, say --date-format {date_format}{short}"
+            )
+    numbers = [match for text in texts if (match := NUMBER.fullmatch(text))]
     if len(numbers) >= MOST * len(texts) > 0 and not column.coded:
-        plain = "write plain numbers, without groups of digits and signs"
-        return f"looks like numbers but is taken as text: to read it, say --decimal, or {plain}"
+        signs = sorted({sign for match in numbers for sign in match.groups() if sign})
+        how = f"write plain numbers, without {' '.join(signs)}" if signs else "say --decimal . or --decimal ,"
+        return f"looks like numbers but is taken as text: to read it, {how}"
     return None
 
 

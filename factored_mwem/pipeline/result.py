@@ -142,7 +142,9 @@ class Release(Contents):
         evidence = self.evidence
         errors = partial(self.keeper.replicates, evidence, self.seed, replicates, report)
         known = errors if evidence.engine == "tree" else None  # else no likelihood was fitted
-        return Answering(evidence, known).answer(query, population=population)
+        answer = Answering(evidence, known).answer(query, population=population)
+        left_out = self.manifest.asked_policy.left_out
+        return replace(answer, notes=(left_out, *answer.notes)) if left_out else answer
 
     def replicates(self, count: int, *, seed: int | None = None) -> Iterator[pa.Table]:
         """`count` synthetic tables, each as long as the release's own, made one after the other: each from

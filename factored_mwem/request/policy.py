@@ -13,7 +13,7 @@ from pydantic import ByteSize, Field, StrictInt, model_validator
 
 from factored_mwem.accounting.unit import MOST_ROWS, USUAL_ROWS, Unit, grains_of
 from factored_mwem.domain.dialect import Names
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, shortened
 from factored_mwem.request.promise import Books, Chosen, Terms, TermsChoices
 
 DEFAULT_MAX_ROWS = 10**8
@@ -247,6 +247,17 @@ class Policy(Acceptance, Terms):
     def unit(self) -> Unit:
         unit = super().unit
         return replace(unit, grains=grains_of(self.contributions)) if self.people else unit
+
+    @property
+    def left_out(self) -> str:
+        """Which rows are in no count, in words, where a column names people and each row counts for itself;
+        else empty.
+        """
+        if self.privacy_id is None or self.people:
+            return ""
+        name = repr(shortened(self.privacy_id))
+        rows = f"{self.contributions:,} row{'s are' if self.contributions > 1 else ' is'}"
+        return f"of each person by {name} at most {rows} used; further ones are in no count"
 
     @property
     def cells(self) -> int:

@@ -53,6 +53,12 @@ def test_its_numbers_are_those_of_evaluate(page: str, tmp_path: Path) -> None:
     assert f"{1000 * (1 - errors.by_order[3][0] / 2):.0f}k-marginal score" in found.words.replace("\n", "")
 
 
+def test_what_does_not_read_as_it_was_released_is_named_not_drawn(manifest: Path, tmp_path: Path) -> None:
+    strange = people().set_column(0, people().schema.names[0], pa.array(["$1"] * people().num_rows))
+    page = Path(private_report(manifest, strange, tmp_path / "strange.NOT-PRIVATE.html")).read_text()
+    assert "holds text in the real table, and numbers in the synthetic one" in page
+
+
 def test_its_shares_are_those_of_both_tables(page: str, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

@@ -56,6 +56,19 @@ def test_a_tables_own_errors_are_none() -> None:
     assert (found.bins, found.notes) == ("neutral", ())
 
 
+def test_dates_are_read_as_the_domain_says_they_are_written(tmp_path: Path) -> None:
+    days = ["3/31/24", "12/1/23", "1/15/24"]
+    (tmp_path / "us.csv").write_text("\n".join(["day", *days, ""]))
+    released = pa.table({"day": pa.array(["2024-03-31", "2023-12-01", "2024-01-15"]).cast(pa.date32())})
+    field = {"name": "day", "type": "date", "edges": ["2023-01-01", "2024-01-01", "2024-12-31"]}
+    domain = Domain.from_dict({"fields": [field], "dialect": {"dateFormat": "%m/%d/%y"}})
+    assert evaluate(tmp_path / "us.csv", released, 1, domain=domain).by_order == {1: (0, 0)}
+    with pytest.raises(
+        InputError, match="be compared; column 'day' holds text in the real table, and dates"
+    ):  # rather than all of it wrong
+        evaluate(tmp_path / "us.csv", released, 1)
+
+
 def test_what_bins_hide_shows_on_values_and_in_neutral_bins() -> None:
     """Spikes smeared over the bins of a domain: inside them nothing is off."""
     declared, neutral = (evaluate(REAL, SMEARED, 2, domain=domain) for domain in (WIDE, None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from factored_mwem import (
     kernels,
     learn,
     release,
+    report,
 )
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
@@ -124,15 +126,22 @@ def test_a_domain_is_learnt_inside_the_budget(table: pa.Table) -> None:
     assert all(a.domain == "learnt" for a in made.manifest.attributes)
 
 
-def test_a_person_with_many_rows_is_cut_to_k(domain: Domain) -> None:
+def test_a_person_with_many_rows_is_cut_to_k(domain: Domain, tmp_path: Path) -> None:
     """2,000 rows of one person, of the south, and 500 of others: with K = 2 the south all but disappears."""
     people = ["glutton"] * 2000 + [f"p{i}" for i in range(500)]
     table = pa.table({"who": people, "region": ["south"] * 2000 + ["north"] * 500})
     policy = Policy.of(epsilon=20.0, privacy_id="who", contributions=2)
-    out = release(table, 1, policy, domain=domain.project(["region"])).to_arrow()
+    made = release(table, 1, policy, domain=domain.project(["region"]))
+    out = made.to_arrow()
     assert out.schema.names == ["region"]
     assert out["region"].to_pylist().count("south") < 40
     assert 400 < len(out) < 600
+    said = "of each person by 'who' at most 2 rows are used; further ones are in no count"
+    assert said in made.answer("count by region").notes  # it says 2 of the south, and the table has 2,000
+    assert made.manifest.warnings[0].startswith(f"{said}: --contributions says how many")
+    made.write(tmp_path / "people.parquet")
+    page = unescape(Path(report(tmp_path / "people.manifest.json")).read_text(encoding="utf-8"))
+    assert f"used, by a noisy count; {said}" in page
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,8 @@ def evaluate(
     `domain`: a Domain, or the path of a domain file, a release's manifest or a model file. `privacy_id`: the
     column of both tables that names people, by default what the manifest beside a release of people says;
     `order_by`: the column in whose order a person's rows are compared, else they are as they stand. `records`
-    says what a record of a text file is, see Policy, and `dialect` how the real one is written. Raises
-    InputError if the tables share fewer than `order` columns.
+    says what a record of a text file is, see Policy, and `dialect`, with that of `domain`, how the real one
+    is written. Raises InputError if the tables share fewer than `order` columns.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
@@ -134,6 +134,7 @@ def evaluate(
         raise InputError(f"{how}; leave it out with typed tables")
     if domain is not None and not isinstance(domain, Domain):
         domain = domain_from(Path(domain))
+    dialect = dialect.beside(domain.dialect if domain is not None else None)
     tables = (_open(real, records, dialect), _open(synthetic, records, OUR_OWN))
     names, notes = _shared(tables, columns)
     persons = Persons.of(tables, people_of_release(synthetic), **people)
@@ -144,6 +145,8 @@ def evaluate(
         domain.project(columns)  # it raises an error that says what is missing
     ours, theirs = (read_columns(table, names) for table in tables)
     compared = compare(ours, theirs, domain, persons)
+    if not compared.attributes:
+        raise InputError("; ".join(["the tables have no column that can be compared", *compared.notes]))
     order = min(USUAL_ORDER, len(compared.attributes)) if order is None else order
     if not 1 <= order <= len(compared.attributes):
         raise InputError(f"--marginals {order}: the tables share {len(compared.attributes)} attributes")

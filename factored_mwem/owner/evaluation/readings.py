@@ -132,7 +132,7 @@ def read_alike(
     The types decide, and where the real one is text, its values. Null is text in `missing`, or else the
     empty text and, but in a column of text, the MARKERS. The unit of numbers is their own, of moments
     microseconds since 1970; a column of text has no numbers. InputError in words that follow the column's
-    name, where numbers would meet moments.
+    name, where numbers would meet moments, or typed values a text that does not read as they do.
     """
     declared = missing is not None
     missing = (*MISSING, *MARKERS) if missing is None else missing
@@ -176,6 +176,10 @@ def _kind(real: ReadColumn, synthetic: ReadColumn, missing: Collection[str]) -> 
             shares[unit] = float(weights[~np.isnan(_read(unit, real.values))].sum() / weights.sum())
     unit = max(shares, key=lambda unit: shares[unit])
     codes = pc.match_substring_regex(real.values, CODE).to_numpy(zero_copy_only=False)
+    if typed is not None and shares[unit] < SOME:
+        what = "dates" if unit == "moment" else "numbers"
+        how = "say how it is written as for the release, such as --date-format, --decimal or --domain"
+        raise InputError(f"holds text in the real table, and {what} in the synthetic one; {how}")
     if shares[unit] < SOME or (typed is None and unit == "number" and weights[codes].any()):
         return "text", unit
     return (unit if shares[unit] >= NEARLY_ALL else "mixed"), unit

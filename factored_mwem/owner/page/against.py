@@ -16,7 +16,7 @@ from factored_mwem.domain.dialect import OUR_OWN, Dialect
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.owner.evaluation.binned_errors import CodedPair
-from factored_mwem.owner.evaluation.readings import read_columns
+from factored_mwem.owner.evaluation.readings import read_alike, read_columns
 from factored_mwem.tables.codes.decode import labels_of
 from factored_mwem.tables.codes.spelling import respelt
 from factored_mwem.tables.inputs.source import open_table
@@ -48,9 +48,17 @@ def coded_pair(
     if not names:
         raise InputError("the table has no column of the release")
     ours, theirs = (read_columns(table, names) for table in tables)
-    kept = [n for n in names if ours[n].suits(domain[n]) and theirs[n].suits(domain[n])]
-    notes += [f"column {n!r} cannot be read as the domain's {domain[n].type}" for n in names if n not in kept]
-    attributes = [domain[name] for name in kept]
+    attributes = []
+    for name in names:
+        try:
+            read_alike(ours[name], theirs[name], domain[name].missing_texts)
+        except InputError as why:
+            notes.append(f"column {name!r} {why}")
+            continue
+        if ours[name].suits(domain[name]) and theirs[name].suits(domain[name]):
+            attributes.append(domain[name])
+        else:
+            notes.append(f"column {name!r} cannot be read as the domain's {domain[name].type}")
     codes = [[columns[a.name].codes(a) for a in attributes] for columns in (ours, theirs)]
     return CodedPair(Domain(attributes), *codes), tuple(notes)
 

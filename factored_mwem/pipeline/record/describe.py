@@ -14,6 +14,7 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.unit import MOST_ROWS, USUAL_ROWS
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
+from factored_mwem.domain.dialect import SHORT_YEARS
 from factored_mwem.domain.rules import in_words, written
 from factored_mwem.errors import some_names
 from factored_mwem.mechanisms.plan import Plan
@@ -167,6 +168,12 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
             f"as in the public table {public['table']!r}: {names}; where this table differs, the rows are "
             f"wrong, as only `fmwem evaluate` shows (SHA-256 {public['sha256']})"
         )
+    if policy.left_out:
+        yield f"{policy.left_out}: --contributions says how many, and --people lets a person weigh one"
+    declared = plan.request.declared
+    dated = [repr(a.name) for a in plan.domain if a.type in ("date", "datetime")]
+    if dated and policy.dialect.beside(declared.dialect if declared is not None else None).short_years:
+        yield f"{some_names(dated)}: {SHORT_YEARS}; an earlier one comes out a century late"
     if policy.epsilon > 10:
         yield f"epsilon {policy.epsilon:g} promises little; values up to 10 are common"
     if policy.delta * records > 1:

@@ -83,7 +83,7 @@ def open_table(
         raise InputError(f"{how}; leave it out with a typed table")
     if dialect not in (PLAIN, OUR_OWN) and not table.text:
         flag = next(name for name in type(dialect).model_fields if getattr(dialect, name) is not None)
-        how = f"--{flag.replace('_', '-')} says how a text file is written"
+        how = f"--{flag.replace('_', '-')}, or the domain file's dialect, says how a text file is written"
         raise InputError(f"{how}; leave it out with a typed table")
     return table
 
