@@ -130,21 +130,7 @@ def discover(
     delta = budget.discovery_delta / max(keyed, 1) * (1 - second)
     found = []
     for column, seen, kind in zip(fields, votes, types, strict=True):
-        start = FoundColumn(
-            column,
-            kind,
-            rows,
-            present=rows - float(seen.noisy[KINDS.index("null")]),
-            numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
-            vote_stddev=seen.stddev,
-            enough=0.0 if kind == "boolean" else math.inf,
-            decimals=seen.decimals() if kind == "number" else None,
-            zeros=seen.zeros if kind == "number" else 0,
-            resolution=seen.resolution() if kind == "datetime" else None,
-            format=formats.get(column.name),
-            looks=seen.looks() if kind == kind_of(column) == "string" else "",
-            mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
-        )
+        start = _begun(column, kind, seen, rows, formats.get(column.name))
         sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory
         if kind != "boolean":
             cost = part * each.get(kind, VALUES) * (1 - second)
@@ -160,6 +146,28 @@ def discover(
     if session.accountant.spent > before:
         cost -= counted
     return popular_together(session, table, found, cost, budget.discovery_delta * second)
+
+
+def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str | None) -> FoundColumn:
+    """What the votes on a column of this kind say, among so many noisy rows; nothing of its values.
+    `written`: the format of its dates, where that was looked for.
+    """
+    text = kind_of(column) == "string"
+    return FoundColumn(
+        column,
+        kind,
+        rows,
+        present=rows - float(seen.noisy[KINDS.index("null")]),
+        numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
+        vote_stddev=seen.stddev,
+        enough=0.0 if kind == "boolean" else math.inf,
+        decimals=seen.decimals() if kind == "number" else None,
+        zeros=seen.zeros if kind == "number" else 0,
+        resolution=seen.resolution() if kind == "datetime" else None,
+        format=written,
+        looks=seen.looks() if text and kind == "string" else "",
+        mixed=text and kind not in ("boolean", "string") and seen.mixed(),
+    )
 
 
 def check_delta(delta: float) -> None:
