@@ -39,7 +39,7 @@ Kind = Literal["previous", "change", "gap", "start", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """`attribute`: the companion of column `of`; `partners`: what it is measured with, marginal by marginal."""
+    """`attribute`: the companion of column `of`; `partners`: what it is measured with, by marginal."""
 
     kind: Kind
     attribute: Attribute

@@ -238,7 +238,7 @@ def test_numbers_slope_within_their_classes() -> None:
 
 
 def test_how_many_rows_hang_on_roots_is_fitted_as_it_was_counted_for_the_cap(exact: LinkedRelease) -> None:
-    """Though of so little noise all residuals would be measured at once, which takes no counts from before."""
+    """Though with so little noise all residuals would be measured at once, which takes no earlier counts."""
     homes, real = exact.releases["homes"], {each.name: each.source for each in town().private}
     at = homes.domain.modelled.index("rows of persons")
     seen = [m.noisy for m in homes.measurements if m.positions == (at,)]
