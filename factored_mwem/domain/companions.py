@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -39,12 +39,12 @@ Kind = Literal["previous", "change", "gap", "start", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """`attribute`: the companion of column `of`; `partners`: the attributes that it is measured with."""
+    """`attribute`: the companion of column `of`; `partners`: what it is measured with, by marginal."""
 
     kind: Kind
     attribute: Attribute
     of: str
-    partners: tuple[str, ...]
+    partners: tuple[tuple[str, ...], ...]
 
     @property
     def first(self) -> int:
@@ -57,23 +57,37 @@ def companions_of(domain: Domain, order: str, constant: Collection[str] = ()) ->
     the same in all rows of a person nor of a single code.
     """
     companions: list[Companion] = []
-    gap = (GAP + order,) if order in domain and has_units(domain[order]) else ()
+    gap = ((GAP + order,),) if order in domain and has_units(domain[order]) else ()
     for a in domain.modelled:
         if a.name in constant or a.name == ROWS_OF_PERSON or a.size == 1:
             continue
         if a.name != order or not has_units(a):
             before = previous_of(a)
-            companions.append(Companion("previous", before, a.name, (a.name,)))
+            companions.append(Companion("previous", before, a.name, ((a.name,),)))
             if a.size > FEW_CODES or has_bins(a):
-                companions.append(Companion("change", change_of(a), a.name, (before.name, *gap)))
+                companions.append(Companion("change", change_of(a), a.name, ((before.name,), *gap)))
             continue
-        same = tuple(b.name for b in domain.modelled if b.name in constant and b.size > 1)
+        same = tuple((b.name,) for b in domain.modelled if b.name in constant and b.size > 1)
         companions += [
-            Companion("gap", gap_of(a), a.name, (ROWS_OF_PERSON,)),
-            Companion("start", code_of_person(START, a), a.name, (ROWS_OF_PERSON, *same)),
-            Companion("end", code_of_person(END, a), a.name, (ROWS_OF_PERSON, START + a.name)),
+            Companion("gap", gap_of(a), a.name, ((ROWS_OF_PERSON,),)),
+            Companion("start", code_of_person(START, a), a.name, ((ROWS_OF_PERSON,), *same)),
+            Companion("end", code_of_person(END, a), a.name, ((ROWS_OF_PERSON,), (START + a.name,))),
         ]
-    return companions
+    return [_by_steps(each, companions, domain) for each in companions]
+
+
+def _by_steps(companion: Companion, others: Iterable[Companion], domain: Domain) -> Companion:
+    """A change is measured with the steps of each column of few codes, too: how much younger a row is may
+    hang on whether a child follows its parent, or its brother.
+    """
+    if companion.kind != "change" or not differs_by_steps(domain[companion.of]):
+        return companion
+    steps = tuple(
+        (each.of, each.attribute.name)
+        for each in others
+        if each.kind == "previous" and domain[each.of].size <= FEW_CODES
+    )
+    return replace(companion, partners=(*companion.partners, *steps))
 
 
 def names_for(columns: Iterable[str]) -> set[str]:

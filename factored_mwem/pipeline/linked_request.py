@@ -200,7 +200,10 @@ class LinkedRequest:
 
     def tables(self) -> dict[str, Table]:
         """What is read of the private tables, by this process."""
-        why = "tables that belong together are read by this program; name files, data frames or a database"
+        why = (
+            "tables that belong together are read by this program; name files, data frames or a database, "
+            "and of a Spark frame what its toArrow() gives"
+        )
         return {name: source.read_here(why) for name, source in self.sources.items()}
 
     @property

@@ -32,7 +32,7 @@ MAX_CANDIDATES = 20_000_000
 MAX_INDEX = 10**8
 """Most entries of that index: candidates times attributes of the widest."""
 FOLLOWING = 0.5
-"""Weight of the marginal of a column and its companion; a plain marginal has weight 1."""
+"""Weight of a marginal of columns and a companion; a plain marginal has weight 1."""
 MAX_LISTED = 2**24
 """Marginals listed one by one: those named, and those of query kinds. Of 20 attributes: 10 million."""
 MAX_ATTRIBUTES = 20
@@ -200,7 +200,7 @@ class Workload:
         """The targets and every marginal inside one, which is often cheaper to measure; over the modelled
         attributes, because columns that follow from them add nothing.
 
-        `companions`: the last attributes of the domain; of each its pairs with its partners.
+        `companions`: the last attributes of the domain; of each its marginals with its partners.
         """
         if companions:
             follow = {each.attribute.name for each in companions}
@@ -212,9 +212,9 @@ class Workload:
         spans_asked += [span for request in self.asked for span in request.spans(own)]
         spans = [_modelled(span, own) if own.derived else span for span in spans_asked]
         spans += [
-            Span((partner, each.attribute.name), 2, weight=FOLLOWING)
+            Span((*partners, each.attribute.name), len(partners) + 1, weight=FOLLOWING)
             for each in companions
-            for partner in each.partners
+            for partners in each.partners
         ]
         many = len(own.modelled)
         return Candidates.of(domain.modelled, min(max(self.orders, default=0), many), spans, many)

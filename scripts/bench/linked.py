@@ -3,6 +3,8 @@
     python scripts/bench linked datapackage.json
     python scripts/bench linked town/datapackage.json --runs 3 --epsilons 1 3 -o runs.csv
 
+    python scripts/bench linked town/datapackage.json --sdmetrics --dpsynth PYTHON
+
 Three ways: `linked` is `fmwem release` of the package; `apart` releases each table on its own, with the same
 unit and an equal part of the budget, and deals the children out to parents by lot; `alone` releases each
 child by itself, with the same unit and all of the budget: what can be had of its own columns.
@@ -13,27 +15,43 @@ variation of how many rows hang on each parent, of up to 64; `ties` that of a co
 near or far, with a column of its own, of numbers with many values by tenths of the real ones, the mean over
 all such pairs. `far` is the mean, and `worst` the largest, distance of Cramer's V between columns of
 grandparents and grandchildren. `whole` says whether all keys are. CPU seconds are those of making the rows.
+
+`--sdmetrics` adds the quality report for several tables of SDMetrics, 0 to 1, and two of its parts:
+`cardinality`, of how many rows hang on a row, and `intertable`, of columns beside those of parents; pip makes
+its environment at first use. `--dpsynth PYTHON` adds `dpsynth` to a package of two tables; see bench people.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from common.runner import Benchmark, Options, Row
+from judges.command import CACHE
+from judges.environment import JUDGES, RUNNERS
 
-from bench.people import DELTA, alike, distance, sizes_apart
+from bench.people import DELTA, alike, by_dpsynth, distance, sizes_apart
 from factored_mwem import NothingLearnt, Package, release, release_tables
 from factored_mwem.request.data_package import read_package
 
-Way = Literal["linked", "apart", "alone"]
+Way = Literal["linked", "apart", "alone", "dpsynth"]
 Tables = Mapping[str, pd.DataFrame]
+LIMIT = 600.0
+"""Seconds after which a judge did not finish."""
 ROOT = "root of the row"
+SDMETRICS = replace(
+    next(judge for judge in JUDGES if judge.name == "sdmetrics"),
+    runner=RUNNERS / "packages.py",
+    figures={name: name for name in ("quality", "cardinality", "intertable trends")},
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +61,8 @@ class LinkedOptions(Options):
     marginals: int = 2
     epsilons: tuple[float, ...] = (1.0,)
     runs: int = 1
+    sdmetrics: bool = False
+    dpsynth: Annotated[str | None, "the Python in which dpsynth is installed"] = None
 
 
 def read(package: Package) -> Tables:
@@ -124,6 +144,36 @@ def made_apart(package: Package, real: Tables, options: LinkedOptions, share: fl
     return made
 
 
+def made_by_dpsynth(package: Package, real: Tables, python: str, epsilon: float) -> tuple[Tables, float]:
+    """(tables, CPU seconds), of a package of two."""
+    root, child = package.private
+    rows = real[child.name].rename(columns={child.parent.column: root.key})
+    rows = rows[rows[root.key].isin(real[root.name][root.key])].drop(columns=child.key or [])
+    people, made, cpu = by_dpsynth(python, real[root.name], rows, root.key, epsilon)
+    made = made.rename(columns={root.key: child.parent.column})
+    return {
+        root.name: people,
+        child.name: made.assign(**({child.key: range(len(made))} if child.key else {})),
+    }, cpu
+
+
+def by_sdmetrics(package: Package, real: Tables, made: Tables) -> Row:
+    """Its quality report, in an environment of its own."""
+    SDMETRICS.make(CACHE)
+    with TemporaryDirectory() as folder:
+        files = {}
+        for role, tables in (("real", real), ("rows", made)):
+            files[role] = {each.name: f"{folder}/{each.name}.{role}.csv" for each in package.private}
+            for name, path in files[role].items():
+                tables[name][list(real[name])].to_csv(path, index=False)
+        keys = {each.name: each.key for each in package.private}
+        links = [(each.parent.of, each.name, each.parent.column) for each in package.private if each.parent]
+        task = Path(folder) / "task.json"
+        task.write_text(json.dumps({**files, "keys": keys, "links": links}))
+        found = SDMETRICS.ask(CACHE, task, LIMIT)
+    return {name.split()[0]: found[name] for name in SDMETRICS.figures}
+
+
 def is_whole(package: Package, made: Tables) -> bool:
     keys = {each.name: each.key for each in package.private}
     unique = all(made[name][key].is_unique for name, key in keys.items() if key is not None)
@@ -135,17 +185,22 @@ def is_whole(package: Package, made: Tables) -> bool:
 
 
 def made_by(way: Way, package: Package, options: LinkedOptions, epsilon: float, run: int) -> Row:
-    real, began = read(package), time.process_time()
+    real, began, cpu = read(package), time.process_time(), 0.0
+    made: Tables
     try:
-        if way == "linked":
+        if way == "dpsynth":
+            made, cpu = made_by_dpsynth(package, real, str(options.dpsynth), epsilon)
+        elif way == "linked":
             release_ = release_tables(package, options.marginals, epsilon=epsilon, delta=DELTA)
-            made: Tables = {name: table.to_pandas() for name, table in release_.tables().items()}
+            made = {name: table.to_pandas() for name, table in release_.tables().items()}
         else:
             share = epsilon / len(package.private) if way == "apart" else epsilon
             made = made_apart(package, real, options, share, run)
     except NothingLearnt:
         return {"status": "refused: too few rows to learn a domain"}
-    cpu, own = time.process_time() - began, []
+    except subprocess.CalledProcessError as failed:
+        return {"status": failed.stderr.decode().strip().splitlines()[-1]}
+    cpu, own = cpu or time.process_time() - began, []
     for table in package.private[1:]:
         columns = beside(package, real, table.name)[1]
         ones = np.ones(len(made[table.name]))
@@ -158,12 +213,13 @@ def made_by(way: Way, package: Package, options: LinkedOptions, epsilon: float, 
         for t in package.private[1:]
     ]
     row |= {"numbers": max(apart), "whole": float(is_whole(package, made))}
+    row |= by_sdmetrics(package, real, made) if options.sdmetrics else {}
     return row | ties_apart(package, real, made)
 
 
 def measured(options: LinkedOptions, folder: Path) -> Iterator[Row]:
     package = read_package(options.package)
-    ways: tuple[Way, ...] = ("linked", "apart", "alone")
+    ways: tuple[Way, ...] = ("linked", "apart", "alone", *(("dpsynth",) if options.dpsynth else ()))
     for epsilon in options.epsilons:
         for run in range(options.runs):
             for way in ways:
@@ -173,6 +229,7 @@ def measured(options: LinkedOptions, folder: Path) -> Iterator[Row]:
 
 COLUMNS = (
     "own = {own:.4f~} | to alone = {own/:.2f} | numbers = {numbers:.4f} | ties = {ties:.4f} "
-    "| far = {far:.3f} | worst = {worst:.3f} | whole = {whole:.0f} | CPU s = {cpu:.1f}"
+    "| far = {far:.3f} | worst = {worst:.3f} | whole = {whole:.0f} | quality = {quality:.3f} "
+    "| cardinality = {cardinality:.3f} | intertable = {intertable:.3f} | CPU s = {cpu:.1f}"
 )
 linked = Benchmark(LinkedOptions, measured, "package epsilon way", COLUMNS, base="alone")

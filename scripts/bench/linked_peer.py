@@ -1,10 +1,10 @@
-"""A driver for dpsynth's `relational`, which `python scripts/bench people --dpsynth` runs. NOT PRIVATE.
+"""A driver for dpsynth's `relational`, which `bench people --dpsynth` and `bench linked --dpsynth` run. NOT
+PRIVATE.
 
     DPSYNTH_PYTHON scripts/bench/linked_peer.py task.json
 
-The task names a Parquet file of `rows`, the column that says whose they are (`person`), the columns that are
-the `constant` in all rows of a person, `most` rows of a person, `epsilon`, `delta`, and where to put the rows
-(`out`, CSV). dpsynth takes two tables: people, with what is the same in all their rows, and rows; a column
+The task names Parquet files of `people` and of their `rows`, the column that says in both whose a row is
+(`person`), `most` rows of a person, `epsilon`, `delta`, and where to put either (`out`, CSV files). A column
 `present` of one value stands where there is nothing of people. It needs a domain: categories and bounds are
 read off the table here, which ours has to learn inside its budget. Links are fitted by MST, group by group of
 sizes, as its own example does, with ten times its steps. Of its other ways, AIM did not finish on a household
@@ -52,17 +52,17 @@ def coded(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame(columns), domain
 
 
-def made(task: dict[str, Any]) -> pd.DataFrame:
+def made(task: dict[str, Any]) -> list[pd.DataFrame]:
     from dpsynth import discrete_mechanisms
     from dpsynth.relational import ForeignKeyRelation, MultiTableConfig
 
-    table, by, constant = pd.read_parquet(task["rows"]), task["person"], task["constant"]
-    table[by] = pd.factorize(table[by])[0]
-    rows, of_rows = coded(table.drop(columns=[by, *constant]))
-    people, of_people = coded(table.groupby(by)[constant].first() if constant else table[[by]][:0])
-    if not constant:
-        people, of_people = coded(pd.DataFrame({PRESENT: ["yes"] * (table[by].max() + 1)}))
-    tables = {"people": people.assign(**{by: np.arange(len(people))}), "rows": rows.assign(**{by: table[by]})}
+    (of_all, table), by = (pd.read_parquet(task[name]) for name in ("people", "rows")), task["person"]
+    who = pd.Index(of_all[by]).get_indexer(table[by])
+    rows, of_rows = coded(table.drop(columns=by))
+    if of_all.shape[1] == 1:
+        of_all = of_all.assign(**{PRESENT: "yes"})
+    people, of_people = coded(of_all.drop(columns=by))
+    tables = {"people": people.assign(**{by: np.arange(len(people))}), "rows": rows.assign(**{by: who})}
     link = ForeignKeyRelation("people", by, "rows", by, max_children_per_parent=task["most"])
     config = MultiTableConfig(
         domains={"people": of_people, "rows": of_rows},
@@ -72,12 +72,13 @@ def made(task: dict[str, Any]) -> pd.DataFrame:
     )
     release = config.calibrate(epsilon=task["epsilon"], delta=task["delta"])
     synthetic = release(np.random.default_rng(), tables).synthetic_tables
-    joined = synthetic["rows"].merge(synthetic["people"], on=by).drop(columns=PRESENT, errors="ignore")
-    return joined.replace(NULL, None)
+    own = [synthetic[name].drop(columns=PRESENT, errors="ignore") for name in ("people", "rows")]
+    return [each.replace(NULL, None) for each in own]
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    made(asked).to_csv(asked["out"], index=False)
+    for table, out in zip(made(asked), asked["out"], strict=True):
+        table.to_csv(out, index=False)

@@ -159,21 +159,30 @@ def dealt_anew(real: pd.DataFrame, person: str, run: int) -> pd.DataFrame:
     return real.assign(**{person: real[person].iloc[order].set_axis(real.index)})
 
 
-def by_dpsynth(python: str, real: pd.DataFrame, by: str, epsilon: float) -> tuple[pd.DataFrame, float]:
-    """(its rows, CPU seconds). Raises CalledProcessError where it fails."""
-    varying = real.groupby(by).nunique(dropna=False).max() > 1
+def by_dpsynth(
+    python: str, people: pd.DataFrame, rows: pd.DataFrame, by: str, epsilon: float
+) -> tuple[pd.DataFrame, pd.DataFrame, float]:
+    """(its people, their rows, CPU seconds). Raises CalledProcessError where it fails."""
     with TemporaryDirectory() as folder:
-        rows, task, out = (Path(folder) / name for name in ("rows.parquet", "task.json", "out.csv"))
-        real.to_parquet(rows)
-        constant = [name for name in real.columns if name != by and not varying[name]]
-        asked = {"rows": str(rows), "person": by, "constant": constant, "out": str(out)}
-        task.write_text(json.dumps({**asked, "most": CONTRIBUTIONS, "epsilon": epsilon, "delta": DELTA}))
+        files = {name: str(Path(folder) / f"{name}.parquet") for name in ("people", "rows")}
+        for table, path in zip((people, rows), files.values(), strict=True):
+            table.to_parquet(path)
+        task, out = Path(folder) / "task.json", [f"{path}.csv" for path in files.values()]
+        asked = {**files, "person": by, "out": out, "most": CONTRIBUTIONS, "epsilon": epsilon, "delta": DELTA}
+        task.write_text(json.dumps(asked))
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         before = os.times()
         subprocess.run([python, linked_peer.__file__, str(task)], env=env, check=True, capture_output=True)
         used = os.times()
         cpu = used.children_user + used.children_system - before.children_user - before.children_system
-        return pd.read_csv(out), cpu
+        return pd.read_csv(out[0]), pd.read_csv(out[1]), cpu
+
+
+def in_two_tables(real: pd.DataFrame, by: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(people, with what is the same in all rows of each; rows)."""
+    varying = real.groupby(by).nunique(dropna=False).max() > 1
+    constant = [name for name in real.columns if name != by and not varying[name]]
+    return real.groupby(by)[constant].first().reset_index(), real.drop(columns=constant)
 
 
 def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float, run: int) -> Row:
@@ -192,7 +201,8 @@ def made_by(way: Way, real: pd.DataFrame, options: PeopleOptions, epsilon: float
     cpu = 0.0
     try:
         if way == "dpsynth":
-            made, cpu = by_dpsynth(str(options.dpsynth), real, by, epsilon)
+            people, rows, cpu = by_dpsynth(str(options.dpsynth), *in_two_tables(real, by), by, epsilon)
+            made = rows.merge(people, on=by)
         elif way == "at random":
             made = dealt_anew(real, by, run)
         else:

@@ -237,6 +237,17 @@ def test_numbers_slope_within_their_classes() -> None:
     assert 54 < numbers[numbers >= 50].mean() < 56.4
 
 
+def test_how_many_rows_hang_on_roots_is_fitted_as_it_was_counted_for_the_cap(exact: LinkedRelease) -> None:
+    """Though with so little noise all residuals would be measured at once, which takes no earlier counts."""
+    homes, real = exact.releases["homes"], {each.name: each.source for each in town().private}
+    at = homes.domain.modelled.index("rows of persons")
+    seen = [m.noisy for m in homes.measurements if m.positions == (at,)]
+    each = real["persons"].group_by("home").aggregate([([], "count_all")])["count_all"].to_numpy()
+    counted = np.bincount(each, minlength=4)
+    counted[0] = HOMES - len(each)
+    assert len(seen) > 1 and all(np.abs(noisy - counted).max() < 15 for noisy in seen)
+
+
 def test_numbers_that_noise_alone_put_into_far_classes_are_drawn_anew() -> None:
     """Of 1,000 homes 300 are drawn in classes of which noisy counts say that 0, or 35, have so many."""
     own = count_attribute("rows of persons", (1, 2, 4, 8, 16))

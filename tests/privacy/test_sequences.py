@@ -391,6 +391,37 @@ def test_without_noise_what_stays_is_the_same_to_the_last_digit_and_what_changes
     assert abs(stays.mean() - 0.9) < 0.05
 
 
+ROLES = {
+    "fields": [
+        {"name": "role", "categories": ["head", "spouse", "child"], "constraints": NEEDED},
+        {"name": "age", "type": "integer", "bins": 10, "constraints": {"minimum": 0, "maximum": 99}},
+        {"name": "day", "type": "integer", "categories": [0, 1, 2], "constraints": NEEDED},
+    ]
+}
+
+
+def children_right() -> float:
+    """Of rows of children who follow somebody in a home, how many are 20 to 40 years younger, as all are; of
+    homes of a head, in half of them a spouse as old, and a child.
+    """
+    rng, homes = np.random.default_rng(6), 2000
+    head, wed = rng.integers(40, 90, homes), rng.random(homes) < 0.5
+    table = pd.DataFrame({"who": np.repeat(np.arange(homes), 3), "role": ["head", "spouse", "child"] * homes})
+    table["age"] = np.repeat(head, 3) - np.tile([0, 0, 30], homes)
+    table = table[(table["role"] != "spouse") | np.repeat(wed, 3)]
+    table["day"] = table.groupby("who").cumcount()
+    rows = made_of(table, ROLES, person_columns=[]).to_pandas()
+    younger = -rows.groupby("who")["age"].diff()[rows["role"] == "child"].dropna()
+    return float(younger.between(20, 40).mean())
+
+
+def test_how_much_a_number_changes_hangs_on_which_step_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: changes beside the row before alone, as they were measured once."""
+    assert children_right() > 0.95
+    monkeypatch.setattr("factored_mwem.domain.companions._by_steps", lambda each, *_: each)
+    assert children_right() < 0.9
+
+
 def test_what_two_columns_of_the_row_before_tell_counts_once() -> None:
     """Claims come to who had some before; whether there are any follows from how many there are."""
     rng, people = np.random.default_rng(3), 3000
