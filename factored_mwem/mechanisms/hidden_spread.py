@@ -29,8 +29,10 @@ def hidden_spread(first: First, counted: Counted, kept: Attribute, noisy: np.nda
     if kept.type not in ("integer", "number") or not len(first.edges):
         return 0.0
     places, shares, low, high = _places(kept, noisy)
+    if low == high:
+        return 0.0  # it does not spread
     unit = first.found.scale if kept.type == "number" and first.found.unit != "number" else 1.0
-    size = max(abs(low), abs(high), 1e-300)  # of the largest numbers a square would be none
+    size = max(abs(low), abs(high))  # of the largest numbers a square would be none
     places, low, high, edges = places / size, low / size, high / size, first.inner_edges / unit / size
     bins = first.attribute.bin_codes[first.inner]
     mean = float(shares @ places)
@@ -41,7 +43,7 @@ def hidden_spread(first: First, counted: Counted, kept: Attribute, noisy: np.nda
         seen = max(float(counted.counts[bins][near].sum()), 0.0)
         hidden = seen + math.sqrt(float((counted.deviations[first.inner][near] ** 2).sum()))
         more += hidden / rows * TWICE * (end - mean) ** 2
-    return min(math.sqrt(1 + more / variance) - 1, MOST) if variance > 0 else 0.0
+    return min(math.sqrt(1 + more / variance) - 1, MOST) if variance > 0 else MOST
 
 
 def _places(kept: Attribute, noisy: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:

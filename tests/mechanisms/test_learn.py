@@ -31,7 +31,8 @@ from factored_mwem.mechanisms import prune as pruning
 from factored_mwem.mechanisms.first_domain import FURTHEST, Counted, First
 from factored_mwem.mechanisms.hidden_spread import hidden_spread
 from factored_mwem.mechanisms.learn import Learning, learn
-from factored_mwem.mechanisms.prune import Pruned
+from factored_mwem.mechanisms.prune import Fate, Pruned
+from factored_mwem.pipeline.record.describe import spread_in_words
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.privacy.votes import INEXACT
@@ -305,6 +306,16 @@ def test_what_may_lie_beyond_the_ends_is_counted_out_to_twice_as_far() -> None:
         hidden_spread(first, counted, listed, np.array([200, 0])) == 0
     )  # one value: nothing to compare with
     assert hidden_spread(first, counted, Attribute(name="x", categories=("a",)), np.array([5, 0])) == 0
+
+
+def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> None:
+    """Seen to fail: in the order of the table."""
+    fate = Fate(1.0, 0.0, 0.0, 0.0)
+    wider = {"a": 0.19, "b": 0.25, "c": 0.5, "d": 0.3, "e": 0.21}
+    fates = {name: fate._replace(spread_hidden=part) for name, part in wider.items()}
+    (words,) = spread_in_words(fates)
+    assert "larger, of 'c' by 50%, 'd' by 30%, 'b' by 25% (and of 1 more column)" in words
+    assert list(spread_in_words({"a": fates["a"]})) == []
 
 
 @pytest.mark.slow

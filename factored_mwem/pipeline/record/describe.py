@@ -264,7 +264,8 @@ def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
     widest = sorted(hidden, key=lambda name: -hidden[name])
     if widest:
         named = some_names([f"{name!r} by {hidden[name]:.0%}" for name in widest[:WIDEST]])
-        more = f" (and of {len(widest) - WIDEST} more columns)" if len(widest) > WIDEST else ""
+        left = len(widest) - WIDEST
+        more = f" (and of {left} more column{'s' * (left > 1)})" if left > 0 else ""
         yield (
             "noise may hide rare values beyond the ends of what was learnt, which would make a standard "
             f"deviation larger, of {named}{more}; declare their values"
