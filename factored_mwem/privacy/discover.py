@@ -120,6 +120,8 @@ def discover(
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
     pairs = zip(types, votes, strict=True)
     dated = [at for at, (kind, seen) in enumerate(pairs) if kind == "string" and seen.looks() == "dated"]
+    if table.zone is not None:  # what is said of clocks holds for cells that are known to be times beforehand
+        dated = []
     weights += DATES * len(dated)
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     formats: dict[str, str | None] = {}
