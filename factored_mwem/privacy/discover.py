@@ -21,8 +21,10 @@ import pyarrow as pa
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.grids import (
+    CLEAR,
     MULTIPLES,
     PIECES,
+    TINY,
     clear_span,
     coarse_grid,
     near_zero_together,
@@ -118,6 +120,8 @@ def discover(
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
     pairs = zip(types, votes, strict=True)
     dated = [at for at, (kind, seen) in enumerate(pairs) if kind == "string" and seen.looks() == "dated"]
+    if table.zone is not None:  # what is said of clocks holds for cells that are known to be times beforehand
+        dated = []
     weights += DATES * len(dated)
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     formats: dict[str, str | None] = {}
@@ -353,6 +357,8 @@ class ColumnDiscovery:
             if len(edges) == before:
                 break
         noisy, stddev = self.histogram("detail", edges, left)
+        if found.unit == "number":
+            found, noisy = zero_apart(found, edges, noisy, stddev)
         seen = seen_span(noisy, stddev)
         if sure is not None:  # what was seen at either end is there, though finer cells do not show it
             before, beyond = np.searchsorted(edges, grid[list(sure)]).tolist()
@@ -379,6 +385,20 @@ class ColumnDiscovery:
         special = np.array(list(found.values), dtype=edges.dtype)
         counts = column.histogram(found.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale
+
+
+def zero_apart(
+    found: FoundColumn, edges: np.ndarray, noisy: np.ndarray, stddev: float
+) -> tuple[FoundColumn, np.ndarray]:
+    """With 0 as a value of its own, where the cell between it and numbers that are hardly more than it holds
+    something, and the counts without it: from this cell 1e-102 was drawn for 0.
+    """
+    tiny = (edges[:-1] == 0) & (edges[1:] <= TINY[0])
+    rows = int(noisy[tiny].sum())
+    if rows <= CLEAR * stddev or 0.0 in found.values:
+        return found, noisy
+    found = replace(found, values=found.values | {0.0: rows}, rare=found.rare | {0.0})
+    return found, np.where(tiny, 0, noisy)
 
 
 def _zoned(column: pa.Field, kind: str) -> bool:

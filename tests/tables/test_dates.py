@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,16 @@ from support.fakes import FakeNoise
 from support.releases import run
 
 from factored_mwem import evaluate
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.pipeline.result import Release
+from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
+from factored_mwem.tables.backends.local import Local
 from factored_mwem.tables.codes.dates import CLASSES, CLOCKS, SHAPES, SIGNS, DateVotes, date_votes
+from factored_mwem.tables.inputs.source import open_table
 
 LEARNT = Policy.of(epsilon=10.0, delta=1e-9)
 PATTERNS = {
@@ -123,6 +130,16 @@ def test_dates_of_which_nothing_tells_the_order_stay_text(tmp_path: Path) -> Non
     )
     with pytest.raises(NothingLearnt, match=r"'a': .* noisy counts do not tell how"):
         learnt(table)
+
+
+def test_clocks_of_a_zone_are_not_read_as_those_of_another() -> None:
+    """Seen to fail: with --time-zone, local times were taken for times in UTC."""
+    table = pa.table({"a": [day.strftime("%m/%d/%Y %H:%M") for day in DAYS] * 50})
+    for zone, kind in ((None, "datetime"), ("Europe/Berlin", "string")):
+        source = Local(dataclasses.replace(open_table(table), text=True, zone=zone))
+        session = Session(Accountant(LEARNT.budget(learn_domain=True)), LEARNT.unit, FakeNoise())
+        (found,) = discover(session, source, None, lambda rows, columns: Fraction(1, 2))
+        assert found.type == kind and found.looks == ("dated" if zone else "")
 
 
 @pytest.mark.usefixtures("without_functions")

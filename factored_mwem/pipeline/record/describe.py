@@ -32,7 +32,6 @@ from factored_mwem.pipeline.record.manifest import (
     PeopleFacts,
     PublicFacts,
     Stage,
-    clear_loss,
 )
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
@@ -249,7 +248,7 @@ def _losses(plan: Plan) -> Iterator[str]:
         if is_unique(attribute, fate):
             why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
             yield f"{attribute.name!r}: {why}; all became {OTHER!r}; --drop-unique leaves such columns out"
-        elif (share := clear_loss(fate.other, fate.clipped, fate.moved_at_most)) > MUCH:
+        elif (share := max(fate.other, fate.clipped)) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:
                 what = (

@@ -65,17 +65,12 @@ class AttributeFacts(Part):
 
     @property
     def lost(self) -> float:
-        """The share that was moved or made `other`, where it is clear that this is not noise."""
-        return clear_loss(self.other or 0.0, self.clipped or 0.0, self.moved_at_most or 0.0)
-
-
-def clear_loss(other: float, clipped: float, moved_at_most: float) -> float:
-    """The greater of two noisy shares, 0 where it lies less than three standard deviations of its noise above
-    0: UPPER of these lie between it and `moved_at_most`. Of texts that became `other` noise is far less, and
-    `moved_at_most` does not count them.
-    """
-    share = max(other, clipped)
-    return share if share * (3 + UPPER) >= 3 * moved_at_most else 0.0
+        """The share that was moved or made `other`; 0 where it lies less than three standard deviations of
+        its noise above 0: UPPER of these lie between it and `moved_at_most`. Of texts that became `other`
+        noise is far less, and `moved_at_most` does not count them.
+        """
+        share = max(self.other or 0.0, self.clipped or 0.0)
+        return share if share * (3 + UPPER) >= 3 * (self.moved_at_most or 0.0) else 0.0
 
 
 class MeasuredMarginal(Part):
