@@ -321,6 +321,8 @@ def asked(tmp_path: Any) -> Callable[[Any], str]:
         (["$ 1,234.50", "$ 7.00"], "taken as text: to read it, write plain numbers, without $"),
         (["yes", "unknown"], "'unknown' is taken as a value"),
         (["?", "M"], "'?' is taken as a value"),
+        (["k.A.", "m"], "'k.A.' is taken as a value: if it means that nothing is known"),
+        (["Non renseigné", "m"], "'Non renseigné' is taken as a value: if it means"),
         (["A1", "A1 "], "'A1', 'A1 ' differ only in blanks or capitals"),
         (["North", "NORTH"], "'NORTH', 'North' differ only in blanks or capitals"),
         ([f"name {i}" for i in range(60)], "lists 60 texts"),
