@@ -373,3 +373,7 @@ def test_what_is_most_urgent_comes_first_and_a_reviewed_domain_says_nothing_of_i
     assert [q.split("'")[1] for q in domain.questions] == ["name", "day", "reply", "pay", "pay"]
     assert Domain.from_dict(domain.to_dict()).draft is not None
     assert domain.reviewed().questions == () and "questions" not in domain.reviewed().to_dict()
+    left = {key: value for key, value in domain.to_dict().items() if key != "draft"}
+    made = release(tmp_path / "t.csv", 1, domain=left, columns=["pay", "reply"], epsilon=5.0)
+    assert [w for w in made.manifest.warnings if "still holds the questions of its draft" in w]
+    assert "questions" not in made.manifest.domain
