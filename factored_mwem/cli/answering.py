@@ -13,6 +13,7 @@ import typer
 from factored_mwem.cli.options import Json, of_rows, option, output_option, takes
 from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
 from factored_mwem.cli.sparing import spare_imports
+from factored_mwem.errors import InputError, shown
 
 
 class SampleUnit(StrEnum):
@@ -62,10 +63,14 @@ def answer(
     from factored_mwem.pipeline.result import Release
 
     release = Release.load(model)
+    answers = []
     with show_count("repeating the release on drawn tables") as step:
-        answers = [
-            release.answer(each, population=population, replicates=replicates, report=step) for each in query
-        ]
+        for each in query:
+            try:
+                made = release.answer(each, population=population, replicates=replicates, report=step)
+            except InputError as why:
+                raise InputError(f"{shown(each)}: {why}" if len(query) > 1 else str(why)) from None
+            answers.append(made)
     if json_only:
         print(json.dumps({"answers": [each.to_dict() for each in answers]}))
     else:

@@ -114,4 +114,4 @@ def warn(domain: Domain) -> None:
     if domain.questions:
         typer.echo("To decide, most urgent first:", err=True)
     for number, question in enumerate(domain.questions, 1):
-        typer.echo(f"{number:3}. {question}.", err=True)
+        typer.echo(f"{number:3}. {question}{'' if question.endswith('?') else '.'}", err=True)

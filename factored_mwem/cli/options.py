@@ -69,6 +69,8 @@ def of_rows(suffix: str) -> Callable[[Path], Path]:
         if path.suffix not in ROWS:
             return path
         other = path.with_name(f"{path.stem}{suffix}")
+        if path.is_file() and not other.is_file():
+            raise InputError(f"{path} holds rows, and {other.name}, which came with them, is not beside it")
         return other if other.is_file() else path
 
     return beside

@@ -64,7 +64,8 @@ def evaluate_command(
     order, the errors of other questions asked for, and the ten worst marginals.
 
     Marginals are over neutral bins, which the real table alone decides, so that releases can be compared.
-    With --domain they are over those of a domain file, a release's manifest or a model file.
+    With --domain they are over those of a domain file, a release's manifest or a model file; a domain file
+    also says how the real table is written.
 
     Of a package, name its descriptor and the folder that it was released into: each table by itself, how many
     rows hang on a row, and the ties with all that a row hangs on.

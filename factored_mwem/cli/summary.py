@@ -44,6 +44,9 @@ WIDTH = 88
 LITTLE = 0.02
 """A learnt column that loses more than this share of its values is named."""
 
+FAR = 0.5
+"""A measured mean error beyond this is named: a quarter of the rows would have to be others."""
+
 
 def summary(done: Done) -> list[str]:
     """Lines for a steward."""
@@ -196,7 +199,20 @@ def attention(manifest: Manifest, file: str) -> list[str]:
         lines.append(f"{piece(some_names(alone))} {stand} alone: no dependence on other columns was kept")
     if untold:
         lines.append(f"which value follows which was lost in noise for {piece(some_names(untold))}")
+    if manifest.certificate is not None:
+        lines += _far(manifest.certificate)
     return lines
+
+
+def _far(certificate: Certificate) -> Iterator[str]:
+    """What was measured to be far off: half the distance of shares is the part of the rows that are wrong."""
+    for error in certificate.errors:
+        if error.what == "mean" and error.low > FAR:
+            yield (
+                f"{50 * error.estimate:.0f} of 100 {certificate.counted} would have to be others for a "
+                f"{error.order}-way marginal to be right, on average: fewer columns, fewer values (join some "
+                "in the domain) or a higher epsilon help"
+            )
 
 
 def _alone(manifest: Manifest) -> tuple[list[str], list[str]]:

@@ -12,6 +12,7 @@ from factored_mwem.documents.public_page import public_page
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import IfExists
 from factored_mwem.pipeline.record.manifest import Manifest
+from factored_mwem.pipeline.record.statement import KINDS
 from factored_mwem.pipeline.result import Release
 from factored_mwem.tables.outputs.release_files import report_of
 from factored_mwem.tables.outputs.targets import LocalFile, Target, target_of, write_text
@@ -73,7 +74,10 @@ def report(
     if record is not None and model is not None:
         raise InputError("a model belongs to a release; leave out --model")
     if record is not None and reader is not None:
-        raise InputError(f"the page for a {reader} is about a release; leave out --for")
+        what = KINDS[record.kind].released
+        raise InputError(
+            f"of {what} there is no page for a {reader}; leave out --for for the page for everybody"
+        )
     if record is not None:
         text = record_page(record, manifest.name)
     else:

@@ -58,7 +58,7 @@ class Domain:
         questions: Sequence[str] = (),
     ) -> None:
         """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet;
-        `questions`: what that person must decide, most urgent first.
+        `questions`: what that person must decide, or had to, most urgent first.
 
         `rules`: what is publicly known of how the columns hang together, see `domain/rules.py`; their bounds
         cut bins. `dialect`: how a text table's cells are written. Raises InputError for what they may not
@@ -256,7 +256,9 @@ class Domain:
         attributes, draft = list(_counted(fields, where)), where if data.get("draft") else None
         try:
             rules, dialect = of_rules.rules_of(data.get("rules", [])), Dialect.from_file(data)
-            return cls(attributes, draft=draft, rules=rules, dialect=dialect)
+            questions = data.get("questions", ())
+            asked = tuple(map(str, questions)) if isinstance(questions, list) else ()
+            return cls(attributes, draft=draft, rules=rules, dialect=dialect, questions=asked)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 

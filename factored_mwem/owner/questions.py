@@ -28,7 +28,8 @@ MOST = 0.9
 """The share of these texts that must be in the notation."""
 NOTHING = re.compile(
     r"(?i)\W*|\W*(n\W?a|nan|nil|none|null|unk(nown)?|missing|not (available|known|applicable|specified)"
-    r"|not stated|unspecified|unassigned|refused|don'?t know)\W*"
+    r"|not stated|unspecified|unassigned|refused|don'?t know"
+    r"|k\W+a|keine angaben?|unbekannt|inconnue?|non (renseigné|précisé)e?|desconocid[oa]|sin datos?)\W*"
 )
 """Words that may mean a missing value."""
 DAY = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/.-])(.*)")

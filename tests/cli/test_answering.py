@@ -40,8 +40,18 @@ def test_a_mistake_is_one_line_and_exit_code_2(fmwem, model, query) -> None:
     assert run.code == 2 and "error" in run.facts
 
 
-def test_no_model_is_a_mistake(fmwem, tmp_path) -> None:
-    assert fmwem("answer", tmp_path / "none.fmwem", "count").code == 2
+def test_of_several_questions_the_mistaken_one_is_named(fmwem, model) -> None:
+    run = fmwem("answer", model, "count by zip", "count where age > ZIP")
+    said = (
+        "fmwem: 'count where age > ZIP': 'ZIP' is a column: a condition compares a column with a value alone"
+    )
+    assert (run.code, run.out, run.err.splitlines()[-1]) == (2, "", said)
+
+
+def test_no_model_is_a_mistake(fmwem, tmp_path, model) -> None:
+    refused(fmwem, f"answer {tmp_path / 'none.parquet'} count", "no model file")
+    Path("alone.parquet").write_bytes(Path("t.synthetic.parquet").read_bytes())
+    refused(fmwem, "answer alone.parquet count", "alone.fmwem, which came with them, is not beside it")
 
 
 def test_replicates_are_made_once_and_kept_beside_the_model(here: Path, fmwem) -> None:

@@ -190,6 +190,12 @@ def test_a_certificate_speaks_in_place_of_a_forecast(made: Release) -> None:
     assert lines[1] == "mean error of 1 2-way marginals: 0.05, from 0.04 to 0.06"
     assert "'age', 'sex'" in lines[2] and lines[3] == "no column is off by more than 0.05, the bound of 'c4'"
     assert "95%" in lines[4] and lines[5] == "accepted, by try 2 of 3: mean2 <= 0.1"
+    assert attention(stated(made, certificate=certificate, warnings=()), "x.manifest.json") == []
+    far = certificate.model_copy(update={"errors": (error("mean", 1, 0.5), error("mean", 2, 1.16))})
+    (line,) = attention(stated(made, certificate=far, warnings=()), "x.manifest.json")
+    assert line.startswith(
+        "58 of 100 rows would have to be others for a 2-way marginal to be right, on average:"
+    )
 
 
 def test_promises_in_words(made: Release) -> None:

@@ -321,6 +321,8 @@ def asked(tmp_path: Any) -> Callable[[Any], str]:
         (["$ 1,234.50", "$ 7.00"], "taken as text: to read it, write plain numbers, without $"),
         (["yes", "unknown"], "'unknown' is taken as a value"),
         (["?", "M"], "'?' is taken as a value"),
+        (["k.A.", "m"], "'k.A.' is taken as a value: if it means that nothing is known"),
+        (["Non renseigné", "m"], "'Non renseigné' is taken as a value: if it means"),
         (["A1", "A1 "], "'A1', 'A1 ' differ only in blanks or capitals"),
         (["North", "NORTH"], "'NORTH', 'North' differ only in blanks or capitals"),
         ([f"name {i}" for i in range(60)], "lists 60 texts"),
@@ -371,3 +373,7 @@ def test_what_is_most_urgent_comes_first_and_a_reviewed_domain_says_nothing_of_i
     assert [q.split("'")[1] for q in domain.questions] == ["name", "day", "reply", "pay", "pay"]
     assert Domain.from_dict(domain.to_dict()).draft is not None
     assert domain.reviewed().questions == () and "questions" not in domain.reviewed().to_dict()
+    left = {key: value for key, value in domain.to_dict().items() if key != "draft"}
+    made = release(tmp_path / "t.csv", 1, domain=left, columns=["pay", "reply"], epsilon=5.0)
+    assert [w for w in made.manifest.warnings if "still holds the questions of its draft" in w]
+    assert "questions" not in made.manifest.domain
