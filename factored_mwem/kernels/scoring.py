@@ -22,7 +22,7 @@ class Answers(NamedTuple):
 
     Attribute slot j of the base in row c (of `which` and of all two-dimensional arrays) reads the table that
     begins at `starts[c, slots[c, j]]` of `parts` (shares), with stride `strides[c, j]`; `total`: records;
-    `noise`: what measuring would add to a cell (records), 0 where a score is a distance and no more.
+    `harm`: what noise would add to a measured cell (records), 0 where a score is a distance and no more.
     """
 
     which: I8
@@ -31,7 +31,7 @@ class Answers(NamedTuple):
     strides: I8x2
     starts: I8x2
     parts: F8
-    noise: float = 0.0
+    harm: float = 0.0
 
     def part(self, rows: np.ndarray) -> Answers:
         """The answers of some of the bases."""
@@ -74,7 +74,7 @@ def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarse
     largest = 1
     for base in which:
         largest = max(largest, offsets[base + 1] - offsets[base])
-    noise = np.int64(math.floor(answers.noise * grid + 0.5))
+    noise = np.int64(math.floor(answers.harm * grid + 0.5))
     gap = np.empty(largest, dtype=np.int64)  # kept, for the coarser candidates are sums of its cells
     held = np.empty(largest, dtype=np.int64)
     summed, summed_held = np.empty(largest, dtype=np.int64), np.empty(largest, dtype=np.int64)

@@ -169,7 +169,7 @@ class TreeLearner:
 
     def answers(self, eligible: Eligible) -> Answers:
         return self._answers.answers(
-            self._estimate.forest, self._offer.stale(eligible.which), noise=self._noise
+            self._estimate.forest, self._offer.stale(eligible.which), harm=self._noise
         )
 
     def target(self, chosen: int) -> tuple[int, ...]:

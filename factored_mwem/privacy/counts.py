@@ -91,8 +91,8 @@ class CandidateTables(Rows):
     def _score(self, answers: Answers) -> None:
         """Bring the distances of the bases in `answers`, and of what is added up from them, up to date."""
         candidates = self.candidates
-        total, noise = (float(min(amount, SCORE_CUTOFF)) for amount in (answers.total, answers.noise))
-        capped = answers._replace(total=total, noise=noise)
+        total, harm = (float(min(amount, SCORE_CUTOFF)) for amount in (answers.total, answers.harm))
+        capped = answers._replace(total=total, harm=harm)
         sizes, counts = candidates.sizes[answers.which], Counts(self.held, candidates.offsets)
         distances(capped, sizes, counts, float(SCORE_GRID), Coarser(*candidates.coarse), self.distances)
 

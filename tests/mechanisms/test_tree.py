@@ -431,26 +431,22 @@ def test_pairs_may_have_more_cells_than_others() -> None:
 
 
 def test_finer_pairs_are_offered_once_a_coarser_one_is_measured() -> None:
-    """Sixty values that go up and down with sixty others: many groups are measured before the values, and no
-    pair is offered too early that has too many cells to be measured at once.
-    """
+    """The second of sixty values follows the first nearly always: eight groups are measured before sixty."""
     rng = np.random.default_rng(3)
-    first = rng.integers(60, size=4000).astype(np.uint8)
-    codes = [first, (first + rng.integers(2, size=4000)).astype(np.uint8) % 60, rng.integers(60, size=4000)]
-    ran = run([*codes[:2], codes[2].astype(np.uint8)], (60, 60, 60), epsilon=2.0)
+    first, other = (rng.integers(60, size=4000).astype(np.uint8) for _ in range(2))
+    second = (first + rng.integers(2, size=4000)).astype(np.uint8) % 60
+    ran = run([first, second, other], (60, 60, 60), epsilon=2.0)
     views = ran.views[0]
-    large = {c for c in range(len(views)) if views.cells[c] > views.cells.max() / engine.TUNED.finer}
-    seen: set[int] = set()
+    large = set(np.flatnonzero(views.cells > views.cells.max() / engine.TUNED.finer).tolist())
     chosen = [m.positions for m in ran.outcome.measurements[3:]]
-    attribute = views.levels.attribute
-    assert large, "or the test would hold for nothing"
-    for offered, measured in zip(ran.offered, [(), *chosen], strict=False):
-        seen |= {hash(tuple(attribute[list(measured)].tolist()))} if measured else set()
-        for c in large & set(offered):
-            assert hash(tuple(attribute[list(views.positions(c))].tolist())) in seen
-    assert any(large & set(offered) for offered in ran.offered)
-    at = [views.levels.cells(v) for v in chosen if attribute[list(v)].tolist() == [0, 1]]
-    assert max(at) > 1024 > min(at)
+    pairs = [tuple(views.levels.attribute[list(view)].tolist()) for view in chosen]
+    late = [large & set(offered) for offered in ran.offered]
+    for round_, offered in enumerate(late):
+        of = {tuple(views.levels.attribute[list(views.positions(c))].tolist()) for c in offered}
+        assert of <= set(pairs[:round_])
+    assert any(late), "or the test would hold for nothing"
+    cells = [views.levels.cells(view) for view, pair in zip(chosen, pairs, strict=True) if pair == (0, 1)]
+    assert cells[0] == 64 and max(cells) > 1024
 
 
 def every_view(candidates: Candidates, levels: Levels) -> set[tuple[int, ...]]:

@@ -32,10 +32,10 @@ def check_cache(
     select = Session.select
 
     def remember(
-        self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray, noise: float = 0.0
+        self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray, harm: float = 0.0
     ) -> Answers:
         models.append(model)
-        return answer(self, model, which, noise)
+        return answer(self, model, which, harm)
 
     def checking(
         self: Session, counts: PrivateCounts, answers: Answers, eligible: Eligible, **rest: Any
@@ -47,7 +47,7 @@ def check_cache(
             positions = tables.candidates.positions(int(c))
             held = np.floor(model.marginal(positions) * SCORE_GRID + 0.5)
             gaps = np.abs(held - tables.marginal(positions) * float(SCORE_GRID))
-            exact = (gaps - np.minimum(answers.noise * SCORE_GRID, CAP * held)).sum()
+            exact = (gaps - np.minimum(answers.harm * SCORE_GRID, CAP * held)).sum()
             rounded = float(
                 tables.candidates.cells[tables.candidates.base_of[c]]
             )  # a view's cells are sums of its base's, rounded one by one
