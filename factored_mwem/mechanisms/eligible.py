@@ -27,10 +27,13 @@ FEW = 100
 
 
 class FittingViews:
-    """The views whose trees would stay within `max_cells`, all trees together."""
+    """The views whose trees would stay within `max_cells`, all trees together. Those of more than `at_once`
+    cells are offered once a coarser view of their attributes is measured: before that noise would drown them.
+    """
 
-    def __init__(self, views: Candidates, max_cells: int) -> None:
+    def __init__(self, views: Candidates, max_cells: int, at_once: float = math.inf) -> None:
         self.views, self.max_cells = views, max_cells
+        self._offered = views.cells <= at_once
         self._members = views.members.astype(np.int64)
         self._logs = np.log2(views.levels.sizes.astype(np.float64))
         self._cells = np.zeros(len(views))
@@ -52,7 +55,7 @@ class FittingViews:
                 np.arange(count) if count <= size else (self._next + np.arange(size)) * self._stride % count
             )
             self._next += size
-            found = self._fitting(estimate, np.sort(turn))
+            found = self._fitting(estimate, np.sort(turn[self._offered[turn]]))
             if len(found):
                 break
         return found
@@ -136,9 +139,15 @@ class FittingViews:
         return bases
 
     def measured(self, view: View, forest: Forest) -> None:
-        """Note a measurement: whatever touches its component is stale."""
-        id_ = int(forest.part_of[self.views.levels.attribute[view[0]]])
-        self._stale |= self._holding(forest.components_by_id[id_].attributes)
+        """Note a measurement: whatever touches its component is stale, and finer views of it are offered."""
+        own = self.views.levels.attribute[list(view)]
+        self._stale |= self._holding(forest.components_by_id[int(forest.part_of[own[0]])].attributes)
+        later = np.flatnonzero(~self._offered)
+        self._offered[later] = np.isin(self.views.attributes[later], [-1, *own.tolist()]).all(axis=1)
+
+    def all_stale(self) -> None:
+        """Note that what scores are compared with has changed."""
+        self._stale[:] = True
 
 
 def _coprime(count: int) -> int:

@@ -4,6 +4,7 @@ trees; where the whole domain is small, residuals at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
@@ -13,9 +14,9 @@ import numpy as np
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, View, coarsen
 from factored_mwem.domain.zeros import refined, tables_at
-from factored_mwem.kernels.scoring import Answers
+from factored_mwem.kernels.scoring import CAP, Answers
 from factored_mwem.mechanisms.course import Course, rounds_for
-from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
+from factored_mwem.mechanisms.eligible import FittingViews
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
 from factored_mwem.mechanisms.isolated_columns import IsolatedColumns, isolated
 from factored_mwem.mechanisms.limits import RunLimits
@@ -36,6 +37,8 @@ from factored_mwem.workload.candidates import Candidates
 
 COMPANION_SHARE = Fraction(1, 8)
 """Of what one-way marginals get, for those of companions beside it."""
+SAME_NOISE = 0.01
+"""Scores are kept while the noise of a round differs by less from what they were made with."""
 MAX_VIEWS = 400_000
 """Most combinations of marginals and levels: beyond, attributes keep fewer levels."""
 
@@ -117,11 +120,12 @@ def _in_rounds(
     cells = min(limits.cells, cells + known)  # noise fills none of those that are known
     most = min(TUNED.finest * 2 * records / first, cells)
     memory = limits.memory - sweep.bytes
-    views = find_views(candidates, levels, most, memory, offered(levels, classes))
+    of_pairs = min(TUNED.finer * most, cells)
+    views = find_views(candidates, levels, most, memory, offered(levels, classes), of_pairs)
     counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
     completed = 0
     if len(views):
-        learner = TreeLearner(session, estimate, counts, views, cells)
+        learner = TreeLearner(session, estimate, counts, views, (cells, most))
         completed = rounds(session, learner, schedule, report)
     if sweep:
         measure_sweep(session, estimate, sweep, counts)
@@ -134,13 +138,20 @@ class TreeLearner:
     """The forest so far, and the views it may still learn from."""
 
     def __init__(
-        self, session: Session, estimate: Estimate, counts: PrivateCounts, views: Candidates, max_cells: int
+        self,
+        session: Session,
+        estimate: Estimate,
+        counts: PrivateCounts,
+        views: Candidates,
+        cells: tuple[int, float],
     ) -> None:
-        """`counts`: the private ones of `views`."""
+        """`counts`: the private ones of `views`; `cells`: of all trees, and of a view that is offered though
+        no coarser one is measured.
+        """
         self.private = counts
         self._session, self._estimate, self._views = session, estimate, views
-        self._offer, self._answers = FittingViews(views, max_cells), ModelAnswers(views)
-        self._isolated, self._price = IsolatedColumns(views), 0.0
+        self._offer, self._answers = FittingViews(views, *cells), ModelAnswers(views)
+        self._isolated, self._price, self._noise = IsolatedColumns(views), 0.0, 0.0
 
     def eligible(self, step: Round) -> Eligible:
         views, which = self._views, self._offer.which(self._estimate)
@@ -151,13 +162,15 @@ class TreeLearner:
             pairs = self._isolated.of_pairs(which, self._estimate.forest)
             which = pairs if len(pairs) else which
         noise = self._session.marginal_noise(step.measure).mean_abs
-        which = worthwhile(which, views.cells[which] * noise, self._estimate.forest.total)
-        return Eligible(
-            which, views.cells[which] * noise, None if views.weights is None else views.weights[which]
-        )
+        if not math.isclose(noise, self._noise, rel_tol=SAME_NOISE):
+            self._noise = noise
+            self._offer.all_stale()
+        return Eligible(which, np.zeros(len(which)), None if views.weights is None else views.weights[which])
 
     def answers(self, eligible: Eligible) -> Answers:
-        return self._answers.answers(self._estimate.forest, self._offer.stale(eligible.which))
+        return self._answers.answers(
+            self._estimate.forest, self._offer.stale(eligible.which), harm=self._noise
+        )
 
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._views.positions(chosen)
@@ -168,7 +181,7 @@ class TreeLearner:
         estimate.add(measured)
         gap = float(np.abs(estimate.forest.marginal(view) - before).sum())
         self._offer.measured(view, estimate.forest)
-        noise = measured.scale.mean_abs * len(before)
+        noise = float(np.minimum(measured.scale.mean_abs, int(CAP) * before).sum())  # as scores have it
         follow = self._isolated.observe(estimate.forest, quiet=gap <= noise, price=self._price)
         return (gap, noise) if follow else None
 
@@ -282,9 +295,11 @@ def find_views(
     most_cells: float,
     memory: float,
     chains: Sequence[View] | None = None,
+    of_pairs: float = 0.0,
 ) -> Candidates:
     """The views to choose from: all combinations of levels (of those in `chains`, where given), of fewer
-    levels where those are too many, of fewer cells where counts take too much.
+    levels where those are too many, of fewer cells where counts take too much. `of_pairs`: the most cells of
+    a view of two attributes, where that is more than `most_cells`.
     """
     offered = chains or levels.chains
     ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in offered]
@@ -294,7 +309,10 @@ def find_views(
     while bytes_of(views) > memory and most_cells > 1:
         most_cells /= 2
         views = candidates.at(levels, most_cells, chains)
-    return views
+    pairs = candidates.keep(candidates.orders == 2)
+    finer = pairs.at(levels, of_pairs, chains, above=most_cells)
+    both = views.beside(finer) if len(finer) else views
+    return both if bytes_of(both) <= memory else views
 
 
 def _top_up(session: Session, estimate: Estimate, candidates: Candidates, own: Sequence[int]) -> None:

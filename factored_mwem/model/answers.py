@@ -35,8 +35,8 @@ class ModelAnswers:
         self._sources: dict[int, tuple[Any, Any]] = {}
         self._singles: dict[int, tuple[Any, np.ndarray, np.ndarray, np.ndarray]] = {}
 
-    def answers(self, model: ProductModel | Forest, which: np.ndarray) -> Answers:
-        """The layout for the bases in `which: int64[k]`, at the model as it is now."""
+    def answers(self, model: ProductModel | Forest, which: np.ndarray, harm: float = 0.0) -> Answers:
+        """The layout for the bases in `which: int64[k]`, at the model as it is now. `harm`: see Answers."""
         candidates = self.candidates
         members = candidates.members[which].astype(np.int64)
         component = np.append(model.part_of, -1)[candidates.attributes[which]]
@@ -59,9 +59,8 @@ class ModelAnswers:
             strides[rows] = np.where(inside, after, strides[rows])
             buffer.append(tables)
             at += len(tables)
-        return Answers(
-            which, float(model.total), slots, strides, starts.astype(np.int64), np.concatenate(buffer)
-        )
+        starts, parts = starts.astype(np.int64), np.concatenate(buffer)
+        return Answers(which, float(model.total), slots, strides, starts, parts, harm)
 
     def _single(self, model: ProductModel | Forest) -> tuple[list[np.ndarray], np.ndarray]:
         """The marginals of all single variables, and where each begins (a last entry stands for padding)."""

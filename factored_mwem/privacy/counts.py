@@ -77,7 +77,8 @@ class CandidateTables(Rows):
         return int(found[0]) if len(found) else None
 
     def scores(self, answers: Answers) -> np.ndarray:
-        """int64[candidate]: the L1 distance (SCORE_GRID a record) of each true marginal to the model's.
+        """int64[candidate]: the L1 distance (SCORE_GRID a record) of each true marginal to the model's, less
+        the harm that noise would do, see `kernels.scoring.distances`.
 
         `answers` holds the bases whose distance may have changed since the last call; the others' are kept.
         """
@@ -90,7 +91,8 @@ class CandidateTables(Rows):
     def _score(self, answers: Answers) -> None:
         """Bring the distances of the bases in `answers`, and of what is added up from them, up to date."""
         candidates = self.candidates
-        capped = answers._replace(total=float(min(answers.total, SCORE_CUTOFF)))
+        total, harm = (float(min(amount, SCORE_CUTOFF)) for amount in (answers.total, answers.harm))
+        capped = answers._replace(total=total, harm=harm)
         sizes, counts = candidates.sizes[answers.which], Counts(self.held, candidates.offsets)
         distances(capped, sizes, counts, float(SCORE_GRID), Coarser(*candidates.coarse), self.distances)
 

@@ -194,8 +194,9 @@ class Session:
     ) -> int:
         """The candidate among `eligible` that the model answers worst, by noisy maximum. Cost: `cost`.
 
-        Score: L1 distance of the true answers to the model's `answers`, less the penalty, times the weight.
-        The model, penalties and weights are public, so a score moves as far as the true answers do:
+        Score: L1 distance of the true answers to the model's `answers`, less the penalty (and what `answers`
+        say that noise does to the model's cells), times the weight. The model, what is taken off and the
+        weights are public, so a score moves as far as the true answers do:
         `score_sensitivity`, which is k or 2 k for marginals. Source: HLM12 Fig. 1 step 2(a); over whole
         marginals as in their section 3.3.
         """

@@ -137,8 +137,23 @@ class Candidates:
         beside = np.asarray(~np.isin(self.members, [-1, *public])).any(axis=1)
         return replace(self.keep(np.asarray(beside)), public=tuple(public))
 
-    def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
-        """These marginals at every combination of levels of 2 to `most_cells` cells, with their bases.
+    def beside(self, others: Candidates) -> Candidates:
+        """These and `others` of the same domain and levels, each with its own bases."""
+        weights = None
+        if self.weights is not None and others.weights is not None:
+            weights = np.concatenate([self.weights, others.weights])
+        return replace(
+            self,
+            members=np.concatenate([self.members, others.members]),
+            coarse_of=np.concatenate([self.base_of, len(self) + others.base_of]),
+            weights=weights,
+        )
+
+    def at(
+        self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None, *, above: float = 1.0
+    ) -> Candidates:
+        """These marginals at every combination of levels of more than `above` cells, and at most
+        `most_cells`, with their bases.
 
         `chains`: the levels to combine of each attribute, from fine to coarse; all of them by default.
         """
@@ -166,7 +181,7 @@ class Candidates:
             )
             fits = least.astype(np.float64).prod(axis=1) <= most_cells
             members, origin = members[fits], origin[fits]
-        kept = sizes[members].prod(axis=1) > 1
+        kept = sizes[members].prod(axis=1) > above
         members, origin = members[kept], origin[kept]
         weights = None if self.weights is None else self.weights[origin]
         bases = _bases(members, levels, chains or levels.chains)

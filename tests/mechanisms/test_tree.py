@@ -32,7 +32,7 @@ from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.mechanisms.rounds import Progress
 from factored_mwem.mechanisms.tree import find_views
 from factored_mwem.pipeline.release import make
-from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.counts import PrivateRows, bytes_of
 from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.request import Request
@@ -410,6 +410,43 @@ def test_views_are_fewer_where_memory_is_short(memory: float) -> None:
     assert {views.positions(c) for c in range(len(views))} == {
         v for v in every_view(candidates, levels) if levels.cells(v) <= most
     }
+
+
+def test_pairs_may_have_more_cells_than_others() -> None:
+    """Those that are too large otherwise are counted by themselves, or left out where memory is short."""
+    shape = (40, 30, 20, 5)
+    candidates = Workload.marginals(3).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
+    levels = Levels.of(shape, [[np.arange(s) // 4] if s > 5 else [] for s in shape])
+    few, views = (find_views(candidates, levels, 150, 1e9, None, most) for most in (0.0, 800.0))
+    found = {views.positions(c) for c in range(len(views))}
+    assert found == {
+        v for v in every_view(candidates, levels) if levels.cells(v) <= (800 if len(v) == 2 else 150)
+    }
+    assert len(found) == len(views) > len(few)
+    for c in range(len(views)):
+        base = views.positions(int(views.base_of[c]))
+        assert all(levels.holds(base, v) is not None for v in views.positions(c))
+        assert (levels.cells(base) <= 150) == (views.cells[c] <= 150), "nothing large is scored for the small"
+    assert len(find_views(candidates, levels, 150, bytes_of(few), None, 800.0)) == len(few)
+
+
+def test_finer_pairs_are_offered_once_a_coarser_one_is_measured() -> None:
+    """The second of sixty values follows the first nearly always: eight groups are measured before sixty."""
+    rng = np.random.default_rng(3)
+    first, other = (rng.integers(60, size=4000).astype(np.uint8) for _ in range(2))
+    second = (first + rng.integers(2, size=4000)).astype(np.uint8) % 60
+    ran = run([first, second, other], (60, 60, 60), epsilon=2.0)
+    views = ran.views[0]
+    large = set(np.flatnonzero(views.cells > views.cells.max() / engine.TUNED.finer).tolist())
+    chosen = [m.positions for m in ran.outcome.measurements[3:]]
+    pairs = [tuple(views.levels.attribute[list(view)].tolist()) for view in chosen]
+    late = [large & set(offered) for offered in ran.offered]
+    for round_, offered in enumerate(late):
+        of = {tuple(views.levels.attribute[list(views.positions(c))].tolist()) for c in offered}
+        assert of <= set(pairs[:round_])
+    assert any(late), "or the test would hold for nothing"
+    cells = [views.levels.cells(view) for view, pair in zip(chosen, pairs, strict=True) if pair == (0, 1)]
+    assert cells[0] == 64 and max(cells) > 1024
 
 
 def every_view(candidates: Candidates, levels: Levels) -> set[tuple[int, ...]]:

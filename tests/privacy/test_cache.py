@@ -11,7 +11,7 @@ from support.releases import run
 from support.tables import SMALL, WIDE, small_table
 
 from factored_mwem.domain.domain import Domain
-from factored_mwem.kernels.scoring import Answers
+from factored_mwem.kernels.scoring import CAP, Answers
 from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
@@ -31,9 +31,11 @@ def check_cache(
     answer = ModelAnswers.answers
     select = Session.select
 
-    def remember(self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray) -> Answers:
+    def remember(
+        self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray, harm: float = 0.0
+    ) -> Answers:
         models.append(model)
-        return answer(self, model, which)
+        return answer(self, model, which, harm)
 
     def checking(
         self: Session, counts: PrivateCounts, answers: Answers, eligible: Eligible, **rest: Any
@@ -43,16 +45,14 @@ def check_cache(
         offered, tables, model = eligible.which, counts.reveal(), models[-1]
         for c in offered:
             positions = tables.candidates.positions(int(c))
-            exact = np.abs(
-                np.floor(model.marginal(positions) * SCORE_GRID + 0.5)
-                - tables.marginal(positions) * float(SCORE_GRID)
-            ).sum()
+            held = np.floor(model.marginal(positions) * SCORE_GRID + 0.5)
+            gaps = np.abs(held - tables.marginal(positions) * float(SCORE_GRID))
+            exact = (gaps - np.minimum(answers.harm * SCORE_GRID, CAP * held)).sum()
             rounded = float(
                 tables.candidates.cells[tables.candidates.base_of[c]]
             )  # a view's cells are sums of its base's, rounded one by one
-            slack = rounded * (
-                1 + model.total * 1e-9
-            )  # a unit of the grid a cell, for another order of products
+            # a unit of the grid a cell, and CAP of what is held, for another order of products
+            slack = (1 + CAP) * rounded * (1 + model.total * 1e-9)
             assert abs(tables.distances[c] - exact) <= slack
         rounds, partial = (
             rounds + 1,
@@ -64,7 +64,7 @@ def check_cache(
         patch.setattr(ModelAnswers, "answers", remember)
         patch.setattr(Session, "select", checking)
         rng = np.random.default_rng(2)
-        policy = Policy.of(epsilon=5.0, **choices)
+        policy = Policy.of(**{"epsilon": 5.0, **choices})
         composition = policy.budget(learn_domain=False).composition
         fake = FakeNoise(
             composition,
@@ -96,7 +96,9 @@ def test_cached_distances_are_those_of_the_model_now(
 
 @pytest.mark.usefixtures("in_rounds")
 def test_the_cache_check_sees_scores_that_stay_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: the total moves and only the measured component is scored again; or nothing ever is."""
+    """Planted: the total moves and only the measured component is scored again; or nothing ever is; or the
+    noise of rounds changes, and scores do not follow it.
+    """
     measured = offer.UnmeasuredMarginals.measured
     with monkeypatch.context() as patch, pytest.raises(AssertionError):
         patch.setattr(
@@ -112,6 +114,8 @@ def test_the_cache_check_sees_scores_that_stay_stale(monkeypatch: pytest.MonkeyP
             lambda self, c, model, *, everything: self._measured.__setitem__(c, True),
         )
         check_cache(monkeypatch, engine="mwem", rounds=9, neighbours="replace")
-    with monkeypatch.context() as patch, pytest.raises(AssertionError):
-        patch.setattr(offer.FittingViews, "measured", lambda self, view, forest: None)
-        check_cache(monkeypatch, rounds=9, domain=WIDE)
+    choices: dict[str, Any]
+    for forgotten, choices in (("measured", {"rounds": 9}), ("all_stale", {"epsilon": 1.0})):
+        with monkeypatch.context() as patch, pytest.raises(AssertionError):
+            patch.setattr(offer.FittingViews, forgotten, lambda *_: None)
+            check_cache(monkeypatch, domain=WIDE, **choices)

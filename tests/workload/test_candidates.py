@@ -20,6 +20,7 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
+from factored_mwem.kernels.scoring import CAP
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
@@ -206,12 +207,12 @@ def forest_of(levels: Levels, rng: np.random.Generator, total: float) -> Forest:
     return Forest(levels, parts, total)
 
 
-def scores(forest: Forest, views: Candidates, rows: list[tuple[int, ...]]) -> np.ndarray:
+def scores(forest: Forest, views: Candidates, rows: list[tuple[int, ...]], noise: float = 0.0) -> np.ndarray:
     tables = tables_of(
         [np.array([row[a] for row in rows], dtype=np.uint8) for a in range(len(views.domain))], views
     )
     bases = np.flatnonzero(views.base_of == np.arange(len(views)))
-    return tables.scores(ModelAnswers(views).answers(forest, bases))
+    return tables.scores(ModelAnswers(views).answers(forest, bases, noise))
 
 
 def random_rows(levels: Levels, n: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
@@ -223,7 +224,7 @@ def random_rows(levels: Levels, n: int, rng: np.random.Generator) -> list[tuple[
 @pytest.mark.parametrize("seed", others_slow(range(3), lambda seed: not seed))
 def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: float, seed: int) -> None:
     """A base's cells are rounded to the grid one by one; what hangs below it adds these integers up, and so
-    comes near its own distance.
+    comes near its own distance. Off it goes the noise of each cell, up to CAP times what the model has there.
     """
     rng = np.random.default_rng(seed)
     levels, views = LEVELS[case], views_of(case, limit)
@@ -231,18 +232,22 @@ def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: floa
         return
     forest = forest_of(levels, rng, float(rng.uniform(1, 90)))
     rows = random_rows(levels, int(rng.integers(0, 80)), rng)
-    found = scores(forest, views, rows)
+    noise = float(rng.integers(3))
+    found = scores(forest, views, rows, noise)
     for c in range(len(views)):
         view, base = views.positions(c), views.positions(int(views.base_of[c]))
         grouped = [tuple(int(levels.groups[v][row[levels.attribute[v]]]) for v in base) for row in rows]
         true = count(grouped, [int(levels.sizes[v]) for v in base], tuple(range(len(base))))
-        gaps = np.floor(forest.marginal(base) * SCORE_GRID + 0.5) - np.array(true) * SCORE_GRID
-        summed: dict[tuple[int, ...], float] = {}
-        for cell, gap in zip(cells_of([int(levels.sizes[v]) for v in base]), gaps.tolist(), strict=True):
+        held = np.floor(forest.marginal(base) * SCORE_GRID + 0.5)
+        gaps = held - np.array(true) * SCORE_GRID
+        summed: dict[tuple[int, ...], np.ndarray] = {}
+        both = np.stack([gaps, held], axis=1)
+        for cell, amounts in zip(cells_of([int(levels.sizes[v]) for v in base]), both, strict=True):
             place = tuple(int(levels.between(base[j], v)[cell[j]]) for v in view for j in range(len(base)) if levels.attribute[base[j]] == levels.attribute[v])  # fmt: skip  # noqa: E501
-            summed[place] = summed.get(place, 0.0) + gap
-        assert abs(found[c] - sum(abs(gap) for gap in summed.values())) <= len(true), (
-            "one unit a cell: a float's last digit can turn the rounding"
+            summed[place] = summed.get(place, 0.0) + amounts
+        expected = sum(abs(gap) - min(noise * SCORE_GRID, CAP * kept) for gap, kept in summed.values())
+        assert abs(found[c] - expected) <= (1 + CAP) * len(true), (
+            "one unit a cell, and CAP of what is held: a float's last digit can turn the rounding"
         )
 
 
@@ -262,12 +267,12 @@ def test_neighbours_move_every_score_by_at_most_its_sensitivity(
     cells = cells_of(levels.shape)
     derived = views.base_of != np.arange(len(views))
     reached = np.zeros(len(views), dtype=bool)
-    for total in (0.7, 33.3):
+    for total, noise in ((0.7, 0.0), (33.3, 0.0), (33.3, 2.5)):
         forest, rest = forest_of(levels, rng, total), random_rows(levels, 12, rng)
         people: list[Table] = [tuple(p) for p in rng.integers(len(cells), size=(12, contributions)).tolist()]
-        alone = scores(forest, views, rest)
+        alone = scores(forest, views, rest, noise)
         with_person = np.array(
-            [scores(forest, views, [*rest, *(cells[i] for i in person)]) for person in people]
+            [scores(forest, views, [*rest, *(cells[i] for i in person)], noise) for person in people]
         )
         moved = np.abs(with_person - alone)
         assert moved.max() <= Unit(Neighbours.ADD_REMOVE, contributions).l1_of_score * SCORE_GRID
