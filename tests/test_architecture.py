@@ -137,7 +137,7 @@ HANDED_TO = (
     "seal_rows check_numbers isinstance"
 )
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
-PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster "
+PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster zone "
 """What may be asked of one."""
 READS = "profile weighed broken_rows encoded people_by_rows constancy pairs_alike"
 """What reads its rows: in privacy/ alone, in a statement that seals them."""
