@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -259,7 +260,8 @@ def lay_out(tree: CliqueTree, views: Sequence[View]) -> TreeArrays:
             )
         )
         at += cells
-    middles, at, middle_of = [], 0, dict[View, int]()
+    middles: list[tuple[Any, ...]] = []
+    at, middle_of = 0, dict[View, int]()
     for home, over, inside in _middles(tree, views):
         middle_of |= dict.fromkeys(inside, len(middles))
         cut = split([int(tree.levels.sizes[v]) for v in over])
