@@ -222,11 +222,9 @@ def _rows_used(
     unit, root = request.policy_of(table).unit, request.package.root
     session = session.protecting(unit)
     if table.parent is not None and table.parent.of == root.name:
+        own = session.protecting(request.policy_of(root).unit)
         columns = len(request.modelled(root)) * len(request.package.private)
-        noise = session.protecting(request.policy_of(root).unit).marginal_noise(
-            session.left * SINGLES_COST / columns
-        )
-        ends = size_classes(unit.contributions, (above[root.name].people or 0.0) / noise.stddev)
+        ends = _classes(own, unit.contributions, above[root.name].people, columns)
         tables = len(request.package.children(root.name))
         return rows_of_roots(session, views.number_of(table.name), (0, *ends), tables)
     people = views.roots(table).people(ROOT, unit.contributions, unit.row_weight)
@@ -238,18 +236,22 @@ def _rows_used(
 def _sizes(
     request: LinkedRequest, table: LinkedTable, used: Mapping[str, RowsUsed], parts: Mapping[str, Session]
 ) -> Sequence[int]:
-    """The classes of how many rows of a table hang on a row: coarser where few roots have such a row, for the
-    noise on many small classes adds up. Of noisy numbers alone.
-    """
+    """The classes of how many rows of a table hang on a row; of noisy numbers alone."""
     most, ends = used[table.name].most, used[table.name].ends
     if ends:
         return ends[1:]
     if table.parent is None:
         return size_classes(most)
     above, columns = table.parent.of, len(request.modelled(next(request.package.ancestors(table))))
-    session = parts[above]
+    return _classes(parts[above], most, used[above].people, columns)
+
+
+def _classes(session: Session, most: int, roots: float | None, columns: int) -> Sequence[int]:
+    """Up to `most` rows: coarser where few `roots` have any, for the noise on many small classes adds up. So
+    many `columns` share what is left of the session's budget.
+    """
     noise = session.marginal_noise(session.left * SINGLES_COST / columns).stddev / (session.unit.grains or 1)
-    return size_classes(most, (used[above].people or 0.0) / noise)
+    return size_classes(most, (roots or 0.0) / noise)
 
 
 def _above(package: Package, table: LinkedTable, made: Mapping[str, Release]) -> Iterator[Attribute]:

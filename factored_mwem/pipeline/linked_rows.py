@@ -17,7 +17,7 @@ from factored_mwem.pipeline.linked_views import beside, count_of
 from factored_mwem.pipeline.people import MadeUpIds, PeopleBatches, RowCounts, sloping
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.result import Release
-from factored_mwem.privacy.people import last_seen
+from factored_mwem.privacy.people import averaged, last_seen
 from factored_mwem.request.package import LinkedTable, Package
 from factored_mwem.tables.codes.codec import encode
 
@@ -184,9 +184,8 @@ def _seen(
     measured = [m for m in release.measurements if m.positions == (at,)]
     if not measured:
         return codes
-    precisions = np.array([m.stddev**-2 for m in measured])
-    noisy = np.average([m.noisy for m in measured], axis=0, weights=precisions)
-    last = 1 + last_seen(noisy[1:], float(precisions.sum()) ** -0.5, BY_NOISE)  # of those with any rows
+    noisy, stddev = averaged(measured)
+    last = 1 + last_seen(noisy[1:], stddev, BY_NOISE)  # of those with any rows
     there = float(noisy[last + 1 :].sum() / max(noisy.sum(), 1.0)) * len(codes)
     share[last + 1 :] = 0.0
     if not share.any():  # of few roots the model may say that all lie beyond

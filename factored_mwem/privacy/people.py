@@ -154,7 +154,7 @@ def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     caps = [cap for cap in CAPS if cap < most]
     if not caps:
         return RowsUsed(most)
-    noisy, stddev = _averaged(_sizes(session, PrivateSizes.of(table, most, caps)))
+    noisy, stddev = averaged(_sizes(session, PrivateSizes.of(table, most, caps)))
     people, last = float(noisy.sum()), last_seen(noisy, stddev)
     if last == len(caps):
         return RowsUsed(most, people=people, full=float(noisy[-1]) / max(people, 1.0))
@@ -171,7 +171,7 @@ def rows_of_roots(session: Session, rows: np.ndarray, ends: Sequence[int], table
     with what is measured later (`Request.counted`).
     """
     looks = _sizes(session, PrivateSizes.of_roots(rows, ends), max(MOST_OF_ROOTS // tables, 1))
-    noisy, stddev = _averaged(looks)
+    noisy, stddev = averaged(looks)
     last = 1 + last_seen(noisy[1:], stddev, BY_NOISE_OF_ROOTS)
     people, beyond = float(noisy[1:].sum()), float(noisy[last + 1 :].sum())
     share = min(max(beyond / max(people, 1.0), 0.0), 1.0) if last + 1 < len(ends) else None
@@ -201,20 +201,12 @@ def _sizes(session: Session, sealed: PrivateSizes, most_times: int = MOST_TIMES)
     return [first, session.measure(sealed, None, cost=cost, stage="discover")]
 
 
-def _averaged(looks: Sequence[Measurement]) -> tuple[np.ndarray, float]:
-    """(float64[class]: the noisy numbers, averaged by precision; the standard deviation of their noise)."""
-    first, last = looks[0], looks[-1]
-    if len(looks) == 1:
-        return first.noisy.astype(np.float64), first.stddev
-    return averaged(first.noisy, first.stddev, last.noisy, last.stddev)
-
-
-def averaged(first: np.ndarray, stddev: float, second: np.ndarray, again: float) -> tuple[np.ndarray, float]:
-    """(two looks at the same numbers, averaged by precision; the standard deviation of their noise): of the
-    first it is `stddev`, of the second `again`.
+def averaged(looks: Sequence[Measurement]) -> tuple[np.ndarray, float]:
+    """(float64[number]: what several looks saw of the same numbers, averaged by precision; the standard
+    deviation of the noise that is left).
     """
-    weight = again**2 / (stddev**2 + again**2)
-    return weight * first + (1 - weight) * second, stddev * weight**0.5
+    precisions = [look.stddev**-2 for look in looks]
+    return np.average([look.noisy for look in looks], axis=0, weights=precisions), sum(precisions) ** -0.5
 
 
 def number_of_people(session: Session, table: PeopleSource, most: int) -> float:
@@ -248,7 +240,7 @@ def constant_columns(
         sealed, cost = PrivateConstancy.of(table, doubted), session.left * CONSTANCY_SHARE * AGAIN
         again = session.measure(sealed, None, cost=cost, stage="discover")
         before = np.array([*map(counts.__getitem__, doubted), several])
-        both, narrower = averaged(before, stddev, again.noisy, again.stddev)
+        both, narrower = averaged([replace(taken, noisy=before), again])
         least = _least(float(both[-1]), narrower)
         sure |= {name: least <= same for name, same in zip(doubted, both[:-1].tolist(), strict=True)}
     return [name for name in columns if sure[name]]
