@@ -20,6 +20,7 @@ from factored_mwem.pipeline.progress import in_parts, measured, show_progress, v
 
 if TYPE_CHECKING:
     from factored_mwem.domain.attribute import Attribute
+    from factored_mwem.domain.domain import Domain
     from factored_mwem.pipeline.progress import Progress
     from factored_mwem.pipeline.record.statement import Statement
 
@@ -144,9 +145,14 @@ def kind_in_words(attribute: Attribute) -> str:
     return "mixed" if attribute.sentinels else attribute.type
 
 
-def fates_text(fates: Mapping[str, Any]) -> list[str]:
-    """A line for each column: what became of its values, in noisy shares of all rows, and by what part its
-    standard deviation may be larger."""
-    head = ("column", "type", "kept", "clipped", "other", "missing", "sd larger by")
-    rows = [[piece(n), kind, *(f"{share:.1%}" for share in shares)] for n, (kind, *shares) in fates.items()]
-    return aligned([head, *rows], left=(0, 1))
+def fates_text(domain: Domain, fates: Mapping[str, Any]) -> list[str]:
+    """A line for each column of `fates`, a Fate or facts with one: what became of its values, in noisy shares
+    of all rows, and by what part the standard deviation of numbers may be larger.
+    """
+    parts = ("kept", "clipped", "other", "missing", "spread_hidden")
+    rows = [["column", "type", *parts[:-1], "sd larger by"]]
+    for name, fate in fates.items():
+        shares = (getattr(fate, part) for part in parts)
+        shown = ("-" if share is None else f"{share:.1%}" for share in shares)
+        rows.append([piece(name), kind_in_words(domain[name]), *shown])
+    return aligned(rows, left=(0, 1))

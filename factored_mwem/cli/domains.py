@@ -66,13 +66,10 @@ def domain_learn(
 
     chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
     learnt, facts = job.learn(source_of(table), chosen)
-    fates = {
-        name: (console.kind_in_words(learnt.domain[name]), *fate[:4], fate.spread_hidden)
-        for name, fate in learnt.fates.items()
-    }
+    fates = console.fates_text(learnt.domain, learnt.fates)
     first = f"learnt for epsilon {learnt.spent_epsilon:.6g}: {console.piece(facts['domain'])}"
     look = console.lined("look at", map(console.piece, learnt.warnings))
-    console.closing(facts, [first, *console.fates_text(fates), *look], as_json=json_only)
+    console.closing(facts, [first, *fates, *look], as_json=json_only)
 
 
 @domain_app.command("schema")

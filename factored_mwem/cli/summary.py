@@ -20,7 +20,6 @@ from factored_mwem.cli.console import (
     STARTED,
     counted_in_words,
     fates_text,
-    kind_in_words,
     lined,
     piece,
     replaced_text,
@@ -309,13 +308,8 @@ def _rounds(manifest: Manifest) -> str:
 
 def _learnt(manifest: Manifest) -> list[str]:
     """A table of what became of the values of learnt columns; nothing if there are none."""
-    domain = Domain.from_dict(manifest.domain)
-    fates = {
-        a.name: (kind_in_words(domain[a.name]), a.kept, a.clipped, a.other, a.missing, a.spread_hidden or 0.0)
-        for a in manifest.attributes
-        if a.kept is not None
-    }
-    return fates_text(fates) if fates else []
+    fates = {a.name: a for a in manifest.attributes if a.kept is not None}
+    return fates_text(Domain.from_dict(manifest.domain), fates) if fates else []
 
 
 def peak_megabytes() -> float:

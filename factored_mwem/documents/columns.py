@@ -65,9 +65,7 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
         "name": plain(facts.name),
         "about": _about(facts),
         "described": plain(attribute.title or attribute.description or "", 300),
-        "fates": None
-        if facts.kept is None
-        else tuple(NOTHING if fate is None else percent(fate) for fate in fates),
+        "fates": None if facts.kept is None else tuple(map(percent, fates)),
         "note": _note(facts.name, groups.note),
         "chart": None if shares is None and noisy is None else drawn(groups, series),
         "rows": _table(groups, series),

@@ -17,17 +17,17 @@ evenly out to twice that distance: the mean of (1 + t)^2 for t in [0, 1], less 1
 """
 
 
-def hidden_spread(first: First, counted: Counted, kept: Attribute, noisy: np.ndarray) -> float:
+def hidden_spread(first: First, counted: Counted, kept: Attribute, noisy: np.ndarray) -> float | None:
     """By what part the standard deviation of a column of numbers may be larger than that of its kept codes,
     for what may lie beyond both ends: as many rows as the bins hold that were taken out there, out to twice
     as far from the mean, and one standard deviation of their noise. Not a bound: a row further out changes
-    it more. `noisy: int64[code]`, the counts of `kept`. 0 of what is no column of numbers.
+    it more. `noisy: int64[code]`, the counts of `kept`. None of what is no column of numbers.
 
     Measured on 415 columns of 21 tables at epsilon 1: where this is above .2, 74 % of the standard deviations
     are off by more than a tenth; below .1, 9 %.
     """
     if kept.type not in ("integer", "number") or not len(first.edges):
-        return 0.0
+        return None
     places, shares, low, high = _places(kept, noisy)
     if low == high:
         return 0.0  # it does not spread

@@ -32,7 +32,7 @@ class Fate(NamedTuple):
     """What becomes of a column's values, in noisy shares of all rows: kept as they are or within their bin,
     moved to the nearest bin, made `other` or what else takes unlisted values, or missing. `moved_at_most`: of
     those that were moved or made another value than `other`, the upper end of a 97.5 % interval.
-    `spread_hidden`: by what part the standard deviation may be larger, see `hidden_spread`.
+    `spread_hidden`: of numbers, by what part the standard deviation may be larger, see `hidden_spread`.
     """
 
     kept: float
@@ -40,7 +40,7 @@ class Fate(NamedTuple):
     other: float
     missing: float
     moved_at_most: float = 0.0
-    spread_hidden: float = 0.0
+    spread_hidden: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +59,18 @@ class Pruned:
     clipped: float
     other: float
     moved_at_most: float = 0.0
-    spread_hidden: float = 0.0
+    spread_hidden: float | None = None
 
     @classmethod
     def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
         """An attribute that nothing is taken out of."""
         size = attribute.size
         return cls(attribute, np.arange(size), np.ones(size, dtype=bool), noisy, 0.0, 0.0)
+
+    def losing(self, lost: float) -> Pruned:
+        """The same, where so many records are lost: moved to the nearest bin, if there are bins."""
+        clipped = lost if not self.attribute.categorical and len(self.attribute.bin_codes) else 0.0
+        return replace(self, clipped=clipped, other=lost - clipped)
 
     @property
     def fate(self) -> Fate:
@@ -78,7 +83,8 @@ class Pruned:
         whole = max(sum(parts), 1.0)
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
         kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
-        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6, round(self.spread_hidden, 4))
+        spread = None if self.spread_hidden is None else round(self.spread_hidden, 4)
+        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6, spread)
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
@@ -104,9 +110,8 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     most = most_of(lost, stddev, int((~kept).sum()))
     if before.type == "string" and attribute.other == OTHER:
         lost += float(noisy[before.fallback_code])
-    clipped = lost if not attribute.categorical and len(attribute.bin_codes) else 0.0
     spread = hidden_spread(first, counted, attribute, counts)
-    return Pruned(attribute, codes, kept, counts, clipped, lost - clipped, most, spread)
+    return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread).losing(lost)
 
 
 def most_of(lost: float, stddev: float, codes: int) -> float:
@@ -124,31 +129,20 @@ def with_losses(settled: Sequence[Pruned], measured: Sequence[Measurement]) -> l
     """
     sums = np.array([float(m.noisy.sum()) for m in measured])
     precision = np.array([1 / (len(m.noisy) * m.stddev**2) for m in measured])
-    return [
-        made if made.attribute.other == OTHER else _with_loss(made, m, others)
-        for made, m, *others in zip(settled, measured, *_of_others(sums, precision), strict=True)
-    ]
-
-
-def _of_others(sums: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(float64[column]: the rows by all columns but this one, the precision of that)."""
-    left = np.maximum(precision.sum() - precision, 0.0)
-    total = (precision * sums).sum() - precision * sums
-    return np.divide(total, left, out=np.zeros(len(sums)), where=left > 0), left
-
-
-def _with_loss(made: Pruned, measured: Measurement, others: Sequence[float]) -> Pruned:
-    """`others`: the rows by the other columns, and the precision of that, 0 if there are none."""
-    rows, precision = others
-    gone, left, noise = int((~made.kept).sum()), made.attribute.size, measured.stddev**2
-    if not gone or not precision:
-        return made
-    apart, whole = 1 / (gone * noise), 1 / (1 / precision + left * noise)
-    lost = made.clipped + made.other
-    lost = (apart * lost + whole * (rows - float(made.noisy.sum()))) / (apart + whole)
-    clipped = lost if not made.attribute.categorical and len(made.attribute.bin_codes) else 0.0
-    most = max(lost + UPPER * (apart + whole) ** -0.5, 0.0)
-    return replace(made, clipped=clipped, other=lost - clipped, moved_at_most=most)
+    better = []
+    for at, (made, own) in enumerate(zip(settled, measured, strict=True)):
+        others = np.arange(len(sums)) != at
+        if made.attribute.other == OTHER or made.kept.all() or not others.any():
+            better.append(made)
+            continue
+        rows, unsure = np.average(sums[others], weights=precision[others]), 1 / precision[others].sum()
+        directly = 1 / (int((~made.kept).sum()) * own.stddev**2)
+        by_others = 1 / (unsure + made.attribute.size * own.stddev**2)
+        seen = made.clipped + made.other, rows - made.noisy.sum()
+        lost = float(np.average(seen, weights=(directly, by_others)))
+        most = most_of(lost, (directly + by_others) ** -0.5, 1)
+        better.append(replace(made, moved_at_most=most).losing(lost))
+    return better
 
 
 def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:

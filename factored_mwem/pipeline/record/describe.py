@@ -207,7 +207,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
 
 
 def _of_the_input(plan: Plan) -> Iterator[str]:
-    """What the settings say of the rows and values that are counted, and nobody sees in what comes out."""
+    """Warnings of the policy and the domain file about the input that the released rows do not show."""
     policy, declared = plan.policy, plan.request.declared
     if policy.left_out:
         yield f"{policy.left_out}: --contributions says how many, and --people lets a person weigh one"
@@ -269,8 +269,8 @@ def _losses(plan: Plan) -> Iterator[str]:
 
 def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
     """A warning where noise may hide much beyond the ends of learnt columns of numbers; free."""
-    hidden = {name: fate.spread_hidden for name, fate in fates.items() if fate.spread_hidden > WIDER}
-    widest = sorted(hidden, key=lambda name: -hidden[name])
+    hidden = {name: fate.spread_hidden or 0.0 for name, fate in fates.items()}
+    widest = sorted((name for name in hidden if hidden[name] > WIDER), key=lambda name: -hidden[name])
     if widest:
         named = some_names([f"{name!r} by {hidden[name]:.0%}" for name in widest[:WIDEST]])
         left = len(widest) - WIDEST
@@ -282,22 +282,25 @@ def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
 
 
 def _unordered(plan: Plan) -> Iterator[str]:
-    """A warning where the column that puts rows in order was learnt as text."""
+    """A warning where the column that puts rows in order was learnt as text, or as dates whose form was not
+    known before.
+    """
     name = plan.policy.order_by
     if plan.learning is None or name is None:
         return
-    if plan.domain[name].type == "string" or plan.domain[name].format != "default":
+    kind, form = plan.domain[name].type, plan.domain[name].format
+    if kind == "string":
         from factored_mwem.mechanisms.learn import LOOKS
 
         why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
-        if plan.domain[name].type != "string":
-            why = (
-                f"only --date-format {plan.domain[name].format!r} tells beforehand how its dates are written"
-            )
-        yield (
-            f"{name!r}: {why}; --order-by reads numbers and ISO 8601 times: of other values the rows of a "
-            "person stay in the order of the table"
-        )
+    elif form != "default":
+        why = f"only --date-format {form!r} tells beforehand how its dates are written"
+    else:
+        return
+    yield (
+        f"{name!r}: {why}; --order-by reads numbers and ISO 8601 times: of other values the rows of a "
+        "person stay in the order of the table"
+    )
 
 
 def rounded_in_words(learning: Learning) -> Iterator[str]:
@@ -330,13 +333,13 @@ def _unseen_decimals(plan: Plan) -> Iterator[str]:
 
 def _formats(plan: Plan) -> Iterator[str]:
     """How dates are written, where noisy counts told it."""
-    if plan.learning is not None:
-        for attribute in plan.domain:
-            if attribute.name in plan.learning.fates and attribute.format != "default":
-                yield (
-                    f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts say; "
-                    "--date-format says otherwise"
-                )
+    learnt = plan.learning.fates if plan.learning is not None else ()
+    for attribute in plan.domain:
+        if attribute.name in learnt and attribute.format != "default":
+            yield (
+                f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts tell; where "
+                "they are written otherwise, say so with --date-format"
+            )
 
 
 def _few(enough: float, policy: Policy) -> str:

@@ -58,7 +58,7 @@ class AttributeFacts(Part):
     moved_at_most: float | None = None
     """The upper end of a 97.5 % interval of those that were moved or made another value than `other`."""
     spread_hidden: float | None = None
-    """If learnt, by what part the standard deviation of numbers may be larger, where as many rows lie beyond
+    """If learnt, by what part the standard deviation of numbers may be larger: if as many rows lie beyond
     both ends as noise may hide, out to twice as far from the mean. No bound: what is further out adds more.
     """
     public_list: ListFacts | None = None
