@@ -36,7 +36,6 @@ TAKEN = (
     "{}: up to {:,.0f} of those counted hold values not found when the domain was learnt: the answer takes "
     "them as others, however far off they are"
 )
-
 ALLOWED = (
     "{}: up to {:,.0f} of those counted hold values not found when the domain was learnt: the interval "
     "allows for them, each off by up to the column's width"
@@ -138,15 +137,18 @@ class QueryWeights:
             )
         return cases
 
-    def unlisted(self, column: str, of: Unlisted, inside: np.ndarray | None = None) -> None:
+    def unlisted(
+        self, column: str, of: Unlisted, inside: np.ndarray | None = None, told: str | None = None
+    ) -> None:
         """Count what may be wrong with values of a column that are none of its domain's; `inside:
-        bool[group]`: the groups that they may lie in.
+        bool[group]`: the groups that they may lie in; `told`: the note about them, else that of the query.
         """
         most = self.moved.get(column, 0.0)
         if not most or not any(of):
             return
         name = repr(shortened(column))
-        self.notes[UNKNOWN.format(name) if math.isnan(most) else self.told.format(name, most)] = None
+        note = UNKNOWN if math.isnan(most) else told or self.told
+        self.notes[note.format(name, most)] = None
         if not math.isnan(most):
             groups = np.ones(1) if inside is None else inside
             self.vain = self.vain + most * of.in_vain * groups
@@ -158,9 +160,7 @@ class QueryWeights:
         even up to the most there may be, how far each is off, all to one side, even up to the width.
         """
         most = self.moved.get(column, 0.0)
-        told, self.told = self.told, ALLOWED if width else ALONE
-        self.unlisted(column, Unlisted(True, True))
-        self.told = told
+        self.unlisted(column, Unlisted(True, True), told=ALLOWED if width else ALONE)
         if most and not math.isnan(most):
             self.taken = most * width / 3 if width else math.inf
 

@@ -114,8 +114,8 @@ class Dialect(BaseModel):
             known = ", ".join(f"%{d}" for d in DIRECTIVES)
             raise ValueError(f"%{unknown[0]} is not read; known are {known}")
         if not is_whole(given):
-            what = "must hold a year, a month and a day, each once, such as %d/%m/%Y"
-            raise ValueError(f"{what}; hours are %H, or %I with %p")
+            day = "must hold a year, a month and a day, each once, such as %d/%m/%Y"
+            raise ValueError(f"{day}; hours are %H, or %I with %p")
         return given
 
     @field_validator("time_zone")
@@ -132,7 +132,7 @@ class Dialect(BaseModel):
     @property
     def short_years(self) -> bool:
         """Whether dates are written with years of two digits."""
-        return "%y" in (self.date_format or "").replace("%%", "")
+        return "y" in _directives(self.date_format or "")
 
     @model_validator(mode="after")
     def _named_once(self) -> Dialect:

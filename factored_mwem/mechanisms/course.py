@@ -45,9 +45,10 @@ def rounds_for(plan: Plan, total: Total) -> Course:
     if limits is None:
         questions = len(plan.queries) if plan.queries is not None else None
         return choose_rounds(candidates, policy, budget, total.records, questions=questions)
+    # residuals at once take no counts from before
     at_once = not plan.request.counted and one_shot_suits(
         candidates, policy, budget, total.records, limits.cells
-    )  # which takes no counts from before
+    )
     if not at_once and candidates.orders.max() <= 1:
         return Course(0, Fraction(1))
     unpaid = [

@@ -250,15 +250,8 @@ def lay_out(tree: CliqueTree, views: Sequence[View]) -> TreeArrays:
     edges, at = [], 0
     for child, parent, separator in tree.edges:
         cells = tree.levels.cells(separator)
-        edges.append(
-            (
-                child,
-                parent,
-                at,
-                cells,
-                *(at for k in (child, parent) for at in place(tree.cliques[k], separator)),
-            )
-        )
+        maps = (*place(tree.cliques[child], separator), *place(tree.cliques[parent], separator))
+        edges.append((child, parent, at, cells, *maps))
         at += cells
     middles: list[tuple[Any, ...]] = []
     at, middle_of = 0, dict[View, int]()
