@@ -189,7 +189,7 @@ def _looks_at_rows(name: str, function: ast.FunctionDef) -> Iterator[str]:
 
 WHO_SAYS = {
     "profile": (
-        "owner.draft privacy.discover privacy.other.projected privacy.other.sums request.public_columns "
+        "owner.draft privacy.discover privacy.other.projected privacy.other.sets request.public_columns "
         "tables.backends.people "
         "tables.backends.local tables.backends.people_spark tables.backends.source tables.backends.spark "
         "tables.backends.sql tables.codes.profile"
@@ -200,7 +200,7 @@ WHO_SAYS = {
         "tables.codes.rest"
     ),
     "ColumnProfile": (
-        "owner.draft owner.relations privacy.discover privacy.other.projected privacy.other.sums "
+        "owner.draft owner.relations privacy.discover privacy.other.projected privacy.other.sets "
         "privacy.popular privacy.single_values tables.backends.local tables.backends.people "
         "tables.backends.people_spark tables.backends.source tables.backends.spark "
         "tables.backends.spark_frame tables.backends.sql "

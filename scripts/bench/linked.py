@@ -2,7 +2,6 @@
 
     python scripts/bench linked datapackage.json
     python scripts/bench linked town/datapackage.json --runs 3 --epsilons 1 3 -o runs.csv
-
     python scripts/bench linked town/datapackage.json --sdmetrics --dpsynth PYTHON
 
 Three ways: `linked` is `fmwem release` of the package; `apart` releases each table on its own, with the same
@@ -151,10 +150,9 @@ def made_by_dpsynth(package: Package, real: Tables, python: str, epsilon: float)
     rows = rows[rows[root.key].isin(real[root.name][root.key])].drop(columns=child.key or [])
     people, made, cpu = by_dpsynth(python, real[root.name], rows, root.key, epsilon)
     made = made.rename(columns={root.key: child.parent.column})
-    return {
-        root.name: people,
-        child.name: made.assign(**({child.key: range(len(made))} if child.key else {})),
-    }, cpu
+    if child.key:
+        made = made.assign(**{child.key: range(len(made))})
+    return {root.name: people, child.name: made}, cpu
 
 
 def by_sdmetrics(package: Package, real: Tables, made: Tables) -> Row:

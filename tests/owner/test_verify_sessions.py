@@ -18,7 +18,7 @@ from factored_mwem.privacy.other import blocks
 from factored_mwem.privacy.other.cuts import CutCounts
 from factored_mwem.privacy.other.edges import Edges
 from factored_mwem.privacy.other.projected import Projected
-from factored_mwem.privacy.other.sums import SetCounts
+from factored_mwem.privacy.other.sets import SetCounts
 from factored_mwem.sessions.online.mechanism import Online
 
 RNG, ROWS = np.random.default_rng(0), 400

@@ -32,7 +32,7 @@ from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.tails import noise_within, winner_within
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending
-from factored_mwem.privacy.other.sums import PrivateSums
+from factored_mwem.privacy.other.sets import PrivateSets
 from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.request.promise import BookedTerms, Terms
 from factored_mwem.request.table import PrivateTable
@@ -231,11 +231,11 @@ def make_known(request: KnownRequest, run: Run) -> KnownAnswers:
     spent, queries, kind = request.spending.begin(run), request.queries, request.kind
     session = spent.session
     if request.column is not None:
-        sealed = PrivateSums.of_keys(request.bounded(), request.column, [[*keys] for keys in queries])
+        sealed = PrivateSets.of_keys(request.bounded(), request.column, [[*keys] for keys in queries])
     else:
         assert request.declared is not None
         session = session.encode(request.declared.modelled, request.bounded())
-        sealed = PrivateSums.of_cells(session.rows, np.array(queries) != 0)
+        sealed = PrivateSets.of_cells(session.rows, np.array(queries) != 0)
     every = session.measure(sealed, None, cost=session.left * COUNT_SHARE)
     total = max(1.0, float(every.noisy[0]))
 

@@ -17,8 +17,8 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.privacy.counts import PrivateRows
-from factored_mwem.privacy.other import sums
-from factored_mwem.privacy.other.sums import PrivateSums
+from factored_mwem.privacy.other import sets
+from factored_mwem.privacy.other.sets import PrivateSets
 from factored_mwem.sessions.online import answer_known, answer_known_keys
 
 SMALL = {"a": 3, "b": 2}
@@ -51,7 +51,7 @@ def test_what_one_row_moves_over_all_neighbours(relation: str) -> None:
 
     def read(rows: tuple[tuple[int, int], ...], doubled: int = 1) -> tuple[np.ndarray, np.ndarray]:
         codes = [np.array([row[k] for row in rows], dtype=np.uint8) for k in (0, 1)]
-        contents = PrivateSums.of_cells(PrivateRows.coded(codes, domain), sets).reveal()
+        contents = PrivateSets.of_cells(PrivateRows.coded(codes, domain), sets).reveal()
         every = [contents.exact(q)[0] for q in (*range(5), None)]
         return doubled * np.array(every), contents.scores(believed) / 2**20
 
@@ -83,7 +83,7 @@ def test_without_noise_all_answers_keep_the_bound(keys: bool, delta: float, comp
 
 @pytest.mark.parametrize("keys", [False, True])
 def test_all_answers_keep_the_bound_with_real_noise(keys: bool) -> None:
-    """The bound fails with probability 1e-10 a run, and then still says that it may: eight runs."""
+    """Eight runs, in each of which the bound fails, or is not given, with probability 1e-10 at most."""
     truth = OF_KEYS if keys else TRUTH
     for _ in range(8):
         given: dict[str, Any] = {"epsilon": 300.0, "delta": 0.0, "beta": 1e-10}
@@ -112,7 +112,7 @@ def test_where_the_updates_are_used_up_nothing_is_promised() -> None:
 def test_a_charge_comes_before_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """A count that forgets rows of a person, the planted bug, is priced for too few."""
     honest = answered(None, contributions=3).statement.ledger[0]
-    monkeypatch.setattr(sums.SealedQuery, "each", classmethod(lambda cls, n, at, most: cls(n, at, 1, 1)))
+    monkeypatch.setattr(sets.SealedQuery, "each", classmethod(lambda cls, n, at, most: cls(n, at, 1, 1)))
     planted = answered(None, contributions=3).statement.ledger[0]
     assert honest.sensitivity == 3 and planted.sensitivity == 1
     assert Fraction(honest.scale) > 2.9 * Fraction(planted.scale)

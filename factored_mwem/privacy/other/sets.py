@@ -1,4 +1,4 @@
-"""Counts of rows in public sets, all known beforehand: sets of cells of a domain, or of keys; private.
+"""Counts of rows in public sets that are all known beforehand, of cells of a domain or of keys. Private.
 
 A row is in a set or not, and whether it is follows from that row alone. So one person's k rows move each
 count by k at most, under either relation: of rows that are exchanged, it loses up to k or gains up to k. The
@@ -20,7 +20,7 @@ from factored_mwem.tables.codes.profile import ColumnProfile
 
 
 class SetCounts(TrueAnswers):
-    """What PrivateSums reveals: a count of each set, and of every row."""
+    """What PrivateSets reveals: a count of each set, and of every row."""
 
     __slots__ = ("every",)
 
@@ -33,7 +33,7 @@ class SetCounts(TrueAnswers):
         return np.array([self.every]) if question is None else super().exact(question)
 
 
-class PrivateSums(Sealed):
+class PrivateSets(Sealed):
     """The counts: `Session.measure` takes the number of a set, or None for every row, and `Session.select`
     public answers to all sets.
     """
@@ -41,13 +41,13 @@ class PrivateSums(Sealed):
     __slots__ = ()
 
     @classmethod
-    def of_cells(cls, rows: PrivateRows, sets: np.ndarray) -> PrivateSums:
+    def of_cells(cls, rows: PrivateRows, sets: np.ndarray) -> PrivateSets:
         """Of `sets: bool[set, cell]`, row-major cells of all attributes. One pass, sealed at once."""
         table = rows._contents.marginal(range(len(rows._contents.levels.shape)))
         return cls(SetCounts([int(table[held].sum()) for held in sets], int(table.sum())), rows.names)
 
     @classmethod
-    def of_keys(cls, table: Source, column: str, sets: Sequence[Sequence[str]]) -> PrivateSums:
+    def of_keys(cls, table: Source, column: str, sets: Sequence[Sequence[str]]) -> PrivateSets:
         """Of sets of keys, as texts of a `column`. One pass, sealed at once."""
         return cls(_counted(table.profile([column])[column], sets), [column])
 
