@@ -36,7 +36,6 @@ DAY = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/.-])(.*)")
 YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)(.*)")
 MONTH_NAME = re.compile(r"(\d{1,2})([ -])([A-Za-z]{3})\2(\d{4}|\d{2})(?!\d)(.*)")
 NUMBER = re.compile(r"([$€£])?\s*[+-]?\d{1,3}(?:[., ']\d{3})*(?:[.,]\d+)?\s*([%$€£])?")
-EARLIER = "where an earlier year is meant, write four digits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,8 @@ def questions_of(
             by_rank[rank].append(f"{attribute.name!r}: {sentence}")
         if short_years and attribute.type in ("date", "datetime"):
             last = str(_ends(attribute)[1])[:10]
-            by_rank[1].append(f"{attribute.name!r}: {SHORT_YEARS}, here up to {last}: {EARLIER}")
+            how = f"{SHORT_YEARS}, here up to {last}: where an earlier year is meant, write four digits"
+            by_rank[1].append(f"{attribute.name!r}: {how}")
     own = [sentence for rank in sorted(by_rank) for sentence in by_rank[rank]]
     return (*own, *_of_several(attributes))
 
@@ -184,9 +184,8 @@ def _notation(column: SeenColumn) -> str | None:
         if texts and len(matches) >= MOST * len(texts):
             date_format = name(matches)
             short = f" ({SHORT_YEARS})" if "%y" in date_format else ""
-            return (
-                f"looks like dates but is taken as text: to read it, say --date-format {date_format}{short}"
-            )
+            how = f"say --date-format {date_format}{short}"
+            return f"looks like dates but is taken as text: to read it, {how}"
     numbers = [match for text in texts if (match := NUMBER.fullmatch(text))]
     if len(numbers) >= MOST * len(texts) > 0 and not column.coded:
         signs = sorted({sign for match in numbers for sign in match.groups() if sign})

@@ -126,7 +126,7 @@ def discover(
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     formats: dict[str, str | None] = {}
     looked = [(names[at], profiles[names[at]], votes[at]) for at in dated]
-    for at, told in zip(dated, read_dates(session, looked, part * DATES) if dated else (), strict=True):
+    for at, told in zip(dated, read_dates(session, looked, part * DATES), strict=True):
         votes[at], formats[names[at]] = told
         types[at] = votes[at].type()
     keyed = sum(kind != "boolean" for kind in types)

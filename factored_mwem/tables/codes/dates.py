@@ -40,7 +40,7 @@ CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 EVIDENCE = ("month first", "day first", "either")
 """What the first two numbers of a date say of their order."""
 KINDS_OF_CLOCK = (("date",), ("minute", "day"), ("second", "day"), ("minute", "day"), ("second", "day"))
-"""What dates with each of CLOCKS are multiples of; and where it is midnight."""
+"""The kind of moment that dates with each of CLOCKS are; then, where there is a clock, those at midnight."""
 CLASSES = (len(SIGNS), len(SHAPES), len(EVIDENCE), len(CLOCKS), 2)
 """The shape of the votes on how dates are written; last, whether it is midnight."""
 _DATE = (
@@ -182,16 +182,16 @@ class DateVotes(NamedTuple):
         if total <= max(self.dates / 2, least * 3**0.5):
             return None
         patterns, rows = SHAPES[shape], votes[sign, shape, :, clock]
-        told = rows[:2].sum(axis=1)
-        at = (int(np.argmax(told)) if order is None else order) if len(patterns) > 1 else 0
-        if len(patterns) > 1 and told[1 - at] > max(few * total, least):
-            return None
-        if len(patterns) > 1 and order is None and told[at] <= least:
-            return None
-        pattern = patterns[at]
+        if len(patterns) == 1:
+            order = None
+        else:
+            told = rows[:2].sum(axis=1)
+            known = order is not None
+            order = int(np.argmax(told)) if order is None else order
+            if told[1 - order] > max(few * total, least) or not (known or told[order] > least):
+                return None
+        pattern = patterns[order or 0]
         if pattern is None:
             return None
         kinds = dict(zip(KINDS_OF_CLOCK[clock], rows.sum(axis=0).tolist(), strict=False))
-        return Written(
-            f"{pattern.format(SIGNS[sign])}{CLOCKS[clock]}", kinds, at if len(patterns) > 1 else None
-        )
+        return Written(f"{pattern.format(SIGNS[sign])}{CLOCKS[clock]}", kinds, order)
