@@ -417,7 +417,7 @@ def children_right() -> float:
 
 def test_how_much_a_number_changes_hangs_on_which_step_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: changes beside the row before alone, as they were measured once."""
-    assert children_right() > 0.95
+    assert children_right() > 0.93
     monkeypatch.setattr("factored_mwem.domain.companions._by_steps", lambda each, *_: each)
     assert children_right() < 0.9
 
