@@ -11,9 +11,9 @@ from factored_mwem.kernels import F8, I4, I8, I8x2, entry, part
 
 CAP = np.int64(4)
 """The harm of noise to a cell of which the model has little is at most so many times that: it takes from, or
-gives to, cells beside it, which other measurements bound together. Two-way errors (mean of 2 runs, epsilon 1)
-with 1, 2, 4 and no bound: of thefts .219, .196, .197, .212, of diamonds .141, .137, .140, .175, of weather
-.191, .146, .149, .153; 3-way ones of Adult were .112 with 2, and .109 with 4 and without.
+gives to, cells beside it, which other measurements bound together. Two-way errors (means of 2 to 4 runs,
+epsilon 1) with 2, 4 and no bound: of thefts .198, .198, .212, of diamonds .142, .145, .175, of weather .148,
+.148, .153; with 1, of thefts .22, of weather .19. 3-way ones of Adult were .112 with 2, and .109 else.
 """
 
 

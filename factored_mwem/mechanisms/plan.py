@@ -311,7 +311,8 @@ class Plan:
         """Marginals that were measured before, of attributes as they are modelled."""
         names = self.modelled.names
         for name, looks in self.request.counted.items():
-            yield from (replace(look, positions=(names.index(name),)) for look in looks)
+            if name in names:
+                yield from (replace(look, positions=(names.index(name),)) for look in looks)
 
     @property
     def follows(self) -> dict[int, int]:

@@ -28,8 +28,8 @@ SHARES = ("kept", "moved_at_most", "clipped", "missing", "spread_hidden")
 CERTIFIED = ("certificate", "confidence", "estimate", "stderr", "low", "high")
 PARAMETERS = {*CHOSEN, *PRICED, *BOUNDS, *SHARES, *CERTIFIED}
 """Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
-bounds, which are looked at below; shares of noisy counts, and what these say of a spread; a certificate's
-errors, which are noisy whole numbers of grains over a noisy whole number of rows.
+bounds, which are looked at below; shares of noisy counts, and the spread that follows from these; the errors
+of a certificate, which are noisy whole numbers of grains over a noisy whole number of rows.
 """
 CASES: dict[str, dict[str, Any]] = {
     "at once": {},
