@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from fractions import Fraction
 from typing import Any
@@ -49,7 +50,8 @@ def test_what_one_row_moves_over_all_neighbours(relation: str) -> None:
     domain, unit = Domain.from_dict(SMALL), Unit(Neighbours(relation))
     found: dict[int, float] = {}
 
-    def read(rows: tuple[tuple[int, int], ...], doubled: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    @functools.cache
+    def read(rows: tuple[tuple[int, int], ...], doubled: int) -> tuple[np.ndarray, np.ndarray]:
         codes = [np.array([row[k] for row in rows], dtype=np.uint8) for k in (0, 1)]
         contents = PrivateSets.of_cells(PrivateRows.coded(codes, domain), sets).reveal()
         every = [contents.exact(q)[0] for q in (*range(5), None)]
