@@ -13,13 +13,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, Graph, Variables, joined_cells
-from factored_mwem.kernels.tree import CLIQUE, HEADS, MIDDLE, MIDDLE_START, TAILS, TreeArrays
+from factored_mwem.kernels.tree import CLIQUE, HEADS, MIDDLE, MIDDLE_HEADS, MIDDLE_TAILS, TAILS, TreeArrays
 
 
 def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
@@ -253,34 +252,32 @@ def lay_out(tree: CliqueTree, views: Sequence[View]) -> TreeArrays:
         maps = (*place(tree.cliques[child], separator), *place(tree.cliques[parent], separator))
         edges.append((child, parent, at, cells, *maps))
         at += cells
-    middles: list[tuple[Any, ...]] = []
-    at, middle_of = 0, dict[View, int]()
-    for home, over, inside in _middles(tree, views):
-        middle_of |= dict.fromkeys(inside, len(middles))
+    middles, at, middle_of = [], 0, dict[View, tuple[int, View]]()
+    for number, (home, over, inside) in enumerate(_middles(tree, views)):
+        middle_of |= dict.fromkeys(inside, (number, over))
         cut = split([int(tree.levels.sizes[v]) for v in over])
         rows, columns = tree.levels.cells(over[:cut]), tree.levels.cells(over[cut:])
-        middles.append((home, *place(tree.cliques[home], over), at, rows, columns, over))
+        middles.append((home, *place(tree.cliques[home], over), at, rows, columns))
         at += rows * columns
     tables, at = [], 0
     for view in views:
-        number = middle_of[view]
-        tables.append((number, *place(middles[number][-1], view), at, tree.levels.cells(view)))
+        number, over = middle_of[view]
+        tables.append((number, *place(over, view), at, tree.levels.cells(view)))
         at += tables[-1][-1]
     return TreeArrays(
         cliques,
         np.array(edges, dtype=np.int64).reshape(-1, 8),
         np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64),
         np.array(tables, dtype=np.int64).reshape(-1, 5),
-        np.array([row[:-1] for row in middles], dtype=np.int64).reshape(-1, 6),
+        np.array(middles, dtype=np.int64).reshape(-1, 6),
     )
 
 
 def cells_passed(layout: TreeArrays) -> int:
     """How many cells of cliques and middle tables one look at all measured views passes over."""
-    cliques, own = (
-        rows[:, HEADS] * rows[:, TAILS] for rows in (layout.cliques, layout.middles[:, MIDDLE_START:])
-    )
-    return int(cliques[layout.middles[:, CLIQUE]].sum() + own[layout.tables[:, MIDDLE]].sum())
+    cliques = layout.cliques[:, HEADS] * layout.cliques[:, TAILS]
+    middles = layout.middles[:, MIDDLE_HEADS] * layout.middles[:, MIDDLE_TAILS]
+    return int(cliques[layout.middles[:, CLIQUE]].sum() + middles[layout.tables[:, MIDDLE]].sum())
 
 
 def _middles(tree: CliqueTree, views: Sequence[View]) -> list[tuple[int, View, list[View]]]:
@@ -304,8 +301,7 @@ def _middles(tree: CliqueTree, views: Sequence[View]) -> list[tuple[int, View, l
                 if cost < least:
                     best, least = g, cost
             over, inside = groups.pop(best) if best < len(groups) else (view, [])
-            wider = _with(levels, tree.cliques[home], over, view) if inside else view
-            groups.append((wider, [*inside, view]))
+            groups.append((_with(levels, tree.cliques[home], over, view), [*inside, view]))
         found += [(home, over, inside) for over, inside in groups]
     return found
 
