@@ -40,7 +40,7 @@ COMPANION_SHARE = Fraction(1, 8)
 BOUNDED = math.prod(TUNED.groups)
 """Cells of views that are offered from the start: with fewer, at small budgets, what the model has in a cell
 is uncertain, and noise is held against all of it. Without this 3-way errors of Adult at epsilon .1 were .266
-(12 runs), with it .262 (14 runs): hardly more than chance, but never in favour.
+(12 runs), and .262 where no harm is bounded (14 runs), a difference that may be chance.
 """
 SAME_NOISE = 0.01
 """Scores are kept while the noise of a round differs by less from what they were made with."""
