@@ -37,10 +37,10 @@ from factored_mwem.workload.candidates import Candidates
 
 COMPANION_SHARE = Fraction(1, 8)
 """Of what one-way marginals get, for those of companions beside it."""
-BOUNDED = math.prod(TUNED.groups)
-"""Cells of views that are offered from the start: with fewer, at small budgets, what the model has in a cell
-is uncertain, and noise is held against all of it. Without this 3-way errors of Adult at epsilon .1 were .266
-(12 runs), and .262 where no harm is bounded (14 runs), a difference that may be chance.
+LEAST_BOUNDED = math.prod(TUNED.groups)
+"""Where views of fewer cells than this are all that the budget allows at first, what the model has in a cell
+is uncertain, and the harm of noise is not bounded by it: 3-way errors of Adult at epsilon .1 are .262 so (14
+runs), and were .266 with the bound (12 runs), a difference that may be chance.
 """
 SAME_NOISE = 0.01
 """Scores are kept while the noise of a round differs by less from what they were made with."""
@@ -125,7 +125,7 @@ def _in_rounds(
     cells = min(limits.cells, cells + known)  # noise fills none of those that are known
     most = min(TUNED.finest * 2 * records / first, cells)
     memory = limits.memory - sweep.bytes
-    of_pairs = min(TUNED.finer * most, cells) if most >= BOUNDED else 0.0
+    of_pairs = min(TUNED.finer * most, cells) if most >= LEAST_BOUNDED else 0.0
     views = find_views(candidates, levels, most, memory, offered(levels, classes), of_pairs)
     counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
     completed = 0
@@ -157,7 +157,7 @@ class TreeLearner:
         self._session, self._estimate, self._views = session, estimate, views
         self._offer, self._answers = FittingViews(views, *cells), ModelAnswers(views)
         self._isolated, self._price, self._noise = IsolatedColumns(views), 0.0, 0.0
-        self._bounded = cells[1] >= BOUNDED
+        self._bounded = cells[1] >= LEAST_BOUNDED
 
     def eligible(self, step: Round) -> Eligible:
         views, which = self._views, self._offer.which(self._estimate)
@@ -171,7 +171,7 @@ class TreeLearner:
         if not math.isclose(noise, self._noise, rel_tol=SAME_NOISE):
             self._noise = noise
             self._offer.all_stale()
-        held = 0.0 if self._bounded else noise  # against each cell; else `answers` say how much
+        held = 0.0 if self._bounded else noise  # against each cell; where it is bounded, `answers` have it
         which = worthwhile(which, views.cells[which] * held, self._estimate.forest.total)
         weights = None if views.weights is None else views.weights[which]
         return Eligible(which, views.cells[which] * held, weights)
@@ -189,8 +189,8 @@ class TreeLearner:
         estimate.add(measured)
         gap = float(np.abs(estimate.forest.marginal(view) - before).sum())
         self._offer.measured(view, estimate.forest)
-        most = int(CAP) * before if self._bounded else np.inf  # as scores have it
-        noise = float(np.minimum(measured.scale.mean_abs, np.broadcast_to(most, before.shape)).sum())
+        each = measured.scale.mean_abs  # bounded as in scores
+        noise = float(np.minimum(each, int(CAP) * before).sum()) if self._bounded else each * len(before)
         follow = self._isolated.observe(estimate.forest, quiet=gap <= noise, price=self._price)
         return (gap, noise) if follow else None
 
