@@ -54,9 +54,7 @@ def report(
     'ages.html'
     """
     if reader not in PAGES:
-        raise InputError(
-            f"--for {reader}: lawyer is the only reader; leave out --for for the page for everybody"
-        )
+        raise InputError(f"--for {reader}: lawyer is the only reader; without it, everybody is")
     if isinstance(release, Release):
         if path is None or model is not None:
             raise InputError("for a release in memory, give the path of its page, and no model")
@@ -71,17 +69,15 @@ def report(
     if target.key in [LocalFile(each).key for each in beside(manifest)]:
         raise InputError(f"{target} is a file of the release; choose another path")
     record = other_record(manifest)
-    if record is not None and model is not None:
-        raise InputError("a model belongs to a release; leave out --model")
-    if record is not None and reader is not None:
-        what = KINDS[record.kind].released
-        raise InputError(
-            f"of {what} there is no page for a {reader}; leave out --for for the page for everybody"
-        )
-    if record is not None:
-        text = record_page(record, manifest.name)
-    else:
+    if record is None:
         text = PAGES[reader](material_at(manifest, model_file))
+    elif model is not None:
+        raise InputError("a model belongs to a release; leave out --model")
+    elif reader is not None:
+        what = KINDS[record.kind].released
+        raise InputError(f"{what}: no page for a {reader}; without --for the page is for everybody")
+    else:
+        text = record_page(record, manifest.name)
     write_text(target, text, IfExists(overwrite))
     return str(target)
 

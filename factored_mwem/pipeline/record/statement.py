@@ -37,7 +37,7 @@ KINDS = {
     ),
     "domain": Kind("row", "tables", "a learnt domain: which values each column may have"),
     "ask": Kind("row", "tables", "answers to queries, one by one"),
-    "known": Kind("row", "tables", "answers to counts that were all known beforehand"),
+    "known": Kind("row", "tables", "counts of a list that was known beforehand"),
     "sketch": Kind("row", "tables", "a sketch of how often each key of a column comes"),
     "statistic": Kind("row", "tables", "a statistic of a column"),
     "sample and aggregate": Kind("row", "tables", "a function's results on blocks of rows, put together"),

@@ -106,7 +106,7 @@ class KnownAnswers:
 
 
 class KnownOptions(BookedTerms, total=False):
-    """How often the bound may fail, and what it costs whom."""
+    """How often the bound may fail, whom the promise protects, and where its cost is entered."""
 
     beta: float
 
