@@ -33,7 +33,9 @@ def hidden_spread(first: First, counted: Counted, kept: Attribute, noisy: np.nda
         return 0.0  # it does not spread
     unit = first.found.scale if kept.type == "number" and first.found.unit != "number" else 1.0
     size = max(abs(low), abs(high))  # of the largest numbers a square would be none
-    places, low, high, edges = places / size, low / size, high / size, first.inner_edges / unit / size
+    places, low, high = places / size, low / size, high / size
+    with np.errstate(over="ignore"):  # a bin that is infinitely far is not near
+        edges = first.inner_edges / unit / size
     bins = first.attribute.bin_codes[first.inner]
     mean = float(shares @ places)
     variance = float(shares @ (places - mean) ** 2)

@@ -57,9 +57,9 @@ def test_a_tables_own_errors_are_none() -> None:
 
 
 def test_dates_are_read_as_the_domain_says_they_are_written(tmp_path: Path) -> None:
-    days = ["3/31/24", "12/1/23", "1/15/24"]
+    days = ["3/1/24", "12/1/23", "1/5/24"]  # which is the month?
     (tmp_path / "us.csv").write_text("\n".join(["day", *days, ""]))
-    released = pa.table({"day": pa.array(["2024-03-31", "2023-12-01", "2024-01-15"]).cast(pa.date32())})
+    released = pa.table({"day": pa.array(["2024-03-01", "2023-12-01", "2024-01-05"]).cast(pa.date32())})
     field = {"name": "day", "type": "date", "edges": ["2023-01-01", "2024-01-01", "2024-12-31"]}
     domain = Domain.from_dict({"fields": [field], "dialect": {"dateFormat": "%m/%d/%y"}})
     assert evaluate(tmp_path / "us.csv", released, 1, domain=domain).by_order == {1: (0, 0)}

@@ -28,12 +28,10 @@ MOST = 1000
 YES = "DuckDB takes Yes and No for booleans; the release keeps the words that people wrote, as pandas does"
 PLUS = "DuckDB reads +2 as text"
 ZERO = "digits after a zero are a code, of which 01234 would not be left if it were a number"
-SLASHES = "DuckDB guesses the order of year, month and day; the release is told it by --date-format"
 EXCEPTIONS = {
     "yes": ("string", YES),
     "signed": ("integer", PLUS),
     "codes": ("string", ZERO),
-    "slashes": ("string", SLASHES),
 }
 """Column of HOSTILE: the type that a release gives it, and why one of the readers gives it another."""
 HOSTILE = {

@@ -3,6 +3,7 @@ measured.
 
     constructions       hypotheses that are updated, and how often that can happen: multiplicative
                         weights, Frieze and Kannan's, the median mechanism's; a check of update sequences
+    sparse              multiplicative weights that store what updates touched
     factored            multiplicative weights, and all that was measured, on the clique trees of a release
     mechanism           tests and measurements over any construction and any sealed answers, and which of the
                         two; their `prices`

@@ -6,7 +6,7 @@ records throughout: a query q with weights in [0, 1] has the answer q(D) = <q, D
 private: updates use noisy answers only. The constructions of this file keep a vector, or all tables of a
 kind, so the universe must fit into memory; their queries are `float64[element]`, weights in [0, 1].
 `factored.py` has the construction on clique trees, `graph/constructions.py` those on sums of cuts and weights
-of pairs, `sketch/weights.py` those for queries of a few keys.
+of pairs, `sparse.py` those for queries of a few keys.
 """
 
 from __future__ import annotations

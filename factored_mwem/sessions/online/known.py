@@ -46,8 +46,8 @@ from factored_mwem.sessions.online.constructions import (
 from factored_mwem.sessions.online.offline import construct
 from factored_mwem.sessions.online.prices import fixed_point
 from factored_mwem.sessions.online.question import CountQuestion
+from factored_mwem.sessions.online.sparse import Prior
 from factored_mwem.sessions.sketch.build import check_column
-from factored_mwem.sessions.sketch.weights import Prior
 
 Kind = Literal["multiplicative-weights", "median"]
 MOST_CELLS = 2**24

@@ -11,10 +11,10 @@ The last three are constructions of the interactive framework, for queries {key:
 Roth 2011 (arXiv 1111.6842).
 """
 
+from factored_mwem.sessions.online.sparse import Lazy, Prior, SparseFriezeKannan, prior_bound
 from factored_mwem.sessions.sketch.build import SketchRequest, sketch
 from factored_mwem.sessions.sketch.printed import Printed
 from factored_mwem.sessions.sketch.released import Sketch, SketchAnswer
-from factored_mwem.sessions.sketch.weights import Lazy, Prior, SparseFriezeKannan, prior_bound
 
 __all__ = [
     "Lazy",

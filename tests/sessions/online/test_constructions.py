@@ -26,7 +26,7 @@ from factored_mwem.sessions.online.constructions import (
     check,
     size_for,
 )
-from factored_mwem.sessions.sketch.weights import Lazy, Prior, SparseFriezeKannan
+from factored_mwem.sessions.online.sparse import Lazy, Prior, SparseFriezeKannan
 from factored_mwem.workload.cuts import Cut
 
 ADVERSARIES: dict[str, Callable[[float], Ask]] = {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from factored_mwem.errors import InputError
-from factored_mwem.sessions.sketch.weights import Lazy, Prior, SparseFriezeKannan, copies, prior_bound
+from factored_mwem.sessions.online.sparse import Lazy, Prior, SparseFriezeKannan, copies, prior_bound
 
 Query = dict[int, float]
 
@@ -107,7 +107,7 @@ def test_a_prior_is_dense_weights_with_that_prior() -> None:
         seen.append(sparse.answer(query))
         sparse.update(query, truth(data, query))
     prior = [sparse.priors.get(x, 0.0) for x in range(size)]
-    assert sparse.batches > 5 and sum(prior) < 1 and sparse.rest == pytest.approx(1 - sum(prior))
+    assert sparse.widened > 5 and sum(prior) < 1 and sparse.rest == pytest.approx(1 - sum(prior))
     dense = Dense(size + 1, total, alpha, [*prior, 1 - sum(prior)])  # the rest is one element more
     for query, answer in zip(asked, seen, strict=True):
         assert answer == pytest.approx(dense.answer(query), rel=1e-9)
@@ -154,7 +154,7 @@ def test_new_keys_without_data_force_no_end_of_updates() -> None:
     for key in range(10_000):
         if sparse.answer({key: 1.0}) >= alpha:
             sparse.update({key: 1.0}, 0.0)
-    assert sparse.batches <= sparse.bound(alpha) and sparse.answer({"new": 1.0}) < alpha
+    assert sparse.widened <= sparse.bound(alpha) and sparse.answer({"new": 1.0}) < alpha
 
     class Naive(Prior):
         """Every key at 1 / m, nothing taken off the rest."""

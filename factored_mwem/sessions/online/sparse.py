@@ -99,7 +99,7 @@ class Prior(WeightedConstruction):
             raise InputError(f"most={most}: a query has at least one key")
         super().__init__(total, alpha, math.inf)  # what the bound rests on instead: `prior_bound`
         self.most = most
-        self.batches = 0
+        self.widened = 0
         self.priors: dict[Key, float] = {}
         self.logs: dict[Key, float] = {}
 
@@ -125,7 +125,7 @@ class Prior(WeightedConstruction):
         keys = _support(query, self.most)
         sign = -1.0 if value < self.answer(query) else 1.0
         new = {x: self._prior(x) for x in keys if x not in self.priors}
-        self.batches += bool(new)
+        self.widened += bool(new)
         self.priors |= new
         for x in keys:
             self.logs[x] = self.logs.get(x, 0.0) + sign * self.step * query[x]
@@ -134,7 +134,7 @@ class Prior(WeightedConstruction):
         """A key's prior, or the prior that it would get from the next update."""
         if key in self.priors:
             return self.priors[key]
-        return 6 / (math.pi**2 * (self.batches + 1) ** 2) / self.most
+        return 6 / (math.pi**2 * (self.widened + 1) ** 2) / self.most
 
     def bound(self, alpha: float) -> float:
         """See `prior_bound`."""
