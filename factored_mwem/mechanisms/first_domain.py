@@ -123,25 +123,16 @@ class First:
         return known.min().item(), known.max().item()
 
     def counted(self, noisy: np.ndarray, stddev: float) -> Counted:
-        """All that is known of the codes, by precision: `noisy: int64[code]`, of `stddev`, what the second
-        look of discovery saw of bins that consist of its cells, and the first of neighbouring bins that do
-        together: many bins hide what one cell shows.
+        """All that is known of the codes, averaged by precision: `noisy: int64[code]`, of `stddev`; what the
+        second look of discovery saw of bins that consist of its cells; and what the first saw of blocks of
+        bins that consist of its cells: of their sum noise hides less than of the bins one by one.
         """
         counts, bins, found = noisy.copy(), self.attribute.bin_codes, self.found
         if not len(self.edges):
             return Counted(counts, np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0))
-        sums, precision = noisy[bins] / stddev**2, np.full(len(bins), stddev**-2.0)
         rare = np.array([value in found.rare for value in self.values.tolist()], dtype=bool)
-        if found.edges is not None and found.noisy is not None:
-            at, exact = _places(found.edges, self.edges)
-            later = np.histogram(self.values[rare], self.edges)[0] > 0  # counted by that look
-            known = np.flatnonzero(exact[:-1] & exact[1:] & ~later)
-            low, high = at[known], at[known + 1]
-            total, weight = _sums(found.noisy), 1 / (found.cell_stddev**2 * (high - low))
-            sums[known] += (total[high] - total[low]) * weight
-            precision[known] += weight
-        held, squares = sums / precision, 1 / precision
-        at, exact = _places(coarse_grid(found.unit), self.edges)
+        held, squares = self._in_bins(noisy[bins], stddev, self.values[rare])
+        at, exact = _on_grid(coarse_grid(found.unit), self.edges)
         begins = np.unique([0, self.inner.start, self.inner.stop, len(bins), *np.flatnonzero(exact)])
         own, noise = (np.add.reduceat(x, begins[:-1]) for x in (held, squares))
         if found.coarse is not None:
@@ -159,8 +150,23 @@ class First:
         counts[bins] = np.rint(held)
         return Counted(counts, np.sqrt(squares), begins, np.sqrt(noise))
 
+    def _in_bins(self, noisy: np.ndarray, stddev: float, rare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(float64[bin]: the counts by `noisy: int64[bin]` and the second look; float64[bin]: the variances
+        of their noise). `rare`: the values that were found later, and that look counted with their bins.
+        """
+        found, sums, precision = self.found, noisy / stddev**2, np.full(len(noisy), stddev**-2.0)
+        if found.edges is not None and found.noisy is not None:
+            at, exact = _on_grid(found.edges, self.edges)
+            apart = np.histogram(rare, self.edges)[0] == 0
+            known = np.flatnonzero(exact[:-1] & exact[1:] & apart)
+            low, high = at[known], at[known + 1]
+            total, weight = _sums(found.noisy), 1 / (found.cell_stddev**2 * (high - low))
+            sums[known] += (total[high] - total[low]) * weight
+            precision[known] += weight
+        return sums / precision, 1 / precision
 
-def _places(grid: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+
+def _on_grid(grid: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(where on a grid each edge is: int64[edge], whether it is on it: bool[edge])."""
     at = np.minimum(np.searchsorted(grid, edges), len(grid) - 1)
     return at, grid[at] == edges

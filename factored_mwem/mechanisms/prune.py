@@ -177,9 +177,9 @@ def _numbers(first: First, counted: Counted) -> dict[str, Any]:
 
 
 def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
-    """The first and the last of the inner bins (beyond) in which something is seen, in them or in blocks of
-    them; None if nothing is. Of a block that is seen and reaches beyond its bins that are, as many as hold
-    most above half a deviation each.
+    """The first of the inner bins in which something is seen, and the one behind the last, by bins or by
+    blocks of them; None if nothing is. Where only a block is seen at an end, the bins of it from which on
+    outwards the rest holds less than half a deviation a bin are left out.
     """
     inner, begins = first.inner, counted.begins
     counts, deviations = counted.counts[first.attribute.bin_codes][inner], counted.deviations[inner]
@@ -202,7 +202,7 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
 def _seen(
     first: First, edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray
 ) -> tuple[int, int] | None:
-    """The first and the last of the bins (beyond) in which something is seen, and of those that thin out."""
+    """The first of the bins in which something is seen, or thins out, and the one behind the last."""
     fine = first.found.edges is not None
     believed = discounted(counts, deviations, edges, first.span)
     ends = seen_span(believed, deviations, AT_ENDS if fine else ANYWHERE)
