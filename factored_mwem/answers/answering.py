@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -181,25 +181,16 @@ class Answering:
 
     def _taken(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
         """float64[group]: the variance of means and sums for values that are none of the domain's."""
-        variance, at = np.zeros(len(sides[0].groups)), 0
-        for side in sides:
-            ratio = side.kind == "ratio" and side.taken > 0
-            whole = np.maximum(_below(side, basis.values, at), 1.0) if ratio else 1.0
-            variance += (side.taken / whole) ** 2
-            at += side.terms.count
-        return variance
+        parts = [(side.taken / whole) ** 2 for side, whole in _wholes(sides, basis)]
+        return sum(parts, start=np.zeros(len(sides[0].groups)))
 
     def _misplaced(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
-        """float64[2, group]: how much less and more an answer may be for rows whose values are none of the
-        domain's. Of means nothing can be said.
+        """float64[2, group]: how much less and more a count or share may be for rows whose values are none of
+        the domain's. Of means and sums see `_taken`.
         """
-        groups, at = len(sides[0].groups), 0
+        groups = len(sides[0].groups)
         bounds = np.zeros((2, groups))
-        for way, side in enumerate(sides):
-            whole = np.ones(groups)
-            if side.kind == "ratio":
-                whole = np.maximum(_below(side, basis.values, at), 1.0)
-            at += side.terms.count
+        for way, (side, whole) in enumerate(_wholes(sides, basis)):
             if positive(side):
                 own = np.stack([side.vain + np.zeros(groups), side.missed + np.zeros(groups)]) / whole
                 bounds += own[::-1] if way else own
@@ -304,6 +295,15 @@ def rough(resolved: Resolved, basis: Basis, first: int = 0) -> list[str]:
     errors = basis.spread(Sums(rows, np.tile(np.array(resolved.below, dtype=np.float64), (groups, 1))))
     few = _below(resolved, basis.values, first) < SURE * np.sqrt(errors.variance)
     return [ROUGH] if few.any() else []
+
+
+def _wholes(sides: Sequence[Resolved], basis: Basis) -> Iterator[tuple[Resolved, np.ndarray]]:
+    """Of each side float64[group]: the records that its ratio is to, at least one; 1 where it is no ratio."""
+    at = 0
+    for side in sides:
+        ratio = side.kind == "ratio"
+        yield side, np.maximum(_below(side, basis.values, at), 1.0) if ratio else np.ones(len(side.groups))
+        at += side.terms.count
 
 
 def _below(resolved: Resolved, values: np.ndarray, first: int) -> np.ndarray:
