@@ -155,9 +155,9 @@ class QueryWeights:
             self.missed = self.missed + most * of.missed * groups
 
     def taken_as_others(self, column: str, width: float) -> None:
-        """Allow for values of a column of numbers that are none of its domain's, which is so wide: `taken` is
-        the standard error (value times records) of a sum over all of them. How many there are is taken to be
-        even up to the most there may be, how far each is off, all to one side, even up to the width.
+        """Allow for values of a column of numbers, of such a width, that are none of its domain's: `taken` is
+        the standard error (value times records) that they give to a sum. How many there are is taken to be
+        uniform up to the most there may be; how far they are off, all to one side, uniform up to the width.
         """
         most = self.moved.get(column, 0.0)
         self.unlisted(column, Unlisted(True, True), told=ALLOWED if width else ALONE)

@@ -160,8 +160,8 @@ def rarer(unit: Unit) -> Check:
 
 
 class Weighed:
-    """A source whose rows are weighed once, not in every run, which gives most of its time to that: they are
-    the same in all. Once for each rule of sharing, for a planted bug has another.
+    """A source that weighs its rows once for all runs, which else spend most of their time on that: once for
+    each rule of sharing, for a planted bug has another.
     """
 
     def __init__(self, table: Source) -> None:

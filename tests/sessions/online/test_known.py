@@ -111,7 +111,7 @@ def test_where_the_updates_are_used_up_nothing_is_promised() -> None:
     assert sum(c.stage == "select" for c in told.statement.ledger) == told.updates
 
 
-def test_a_charge_comes_before_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_count_is_priced_for_all_rows_of_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     """A count that forgets rows of a person, the planted bug, is priced for too few."""
     honest = answered(None, contributions=3).statement.ledger[0]
     monkeypatch.setattr(sets.SealedQuery, "each", classmethod(lambda cls, n, at, most: cls(n, at, 1, 1)))
