@@ -108,12 +108,12 @@ def _total(manifest: Manifest) -> str:
     if manifest.people is not None:
         rows = f"about {manifest.estimated_rows:,}, of those that are used"
         return f"the private table has about {manifest.people.estimated:,} people and {rows}, by noisy counts"
+    rows, known = f"about {manifest.estimated_rows:,}", "by a noisy count"
     if "rows" in manifest.guarantee.assumptions:
-        return f"the private table has {manifest.estimated_rows:,}, which is taken as public"
+        rows, known = f"{manifest.estimated_rows:,}", "which is taken as public"
     if left_out := manifest.asked_policy.left_out:
-        used = f"about {manifest.estimated_rows:,} of the private table are used, by a noisy count"
-        return f"{used}; {plain(left_out, 400)}"
-    return f"the private table has about {manifest.estimated_rows:,}, by a noisy count"
+        return f"{rows} of the private table are used, {known}; {plain(left_out, 400)}"
+    return f"the private table has {rows}, {known}"
 
 
 def _method(manifest: Manifest) -> str:
