@@ -36,8 +36,8 @@ class Reader(NamedTuple):
     `sizes` the codes of each variable. `steps` says, axis by axis, what each code of a clique adds to the
     cell of a separator or to the code of a variable: those of clique k towards variable w begin at
     `step_of[k, w]`. Where k does not fix w, the conditional of w begins at `given_of[k, w]` (else -1), its
-    `rows_of[k, w]` rows `stride_of[k, w]` apart. A conditional has a row for each cell of a separator, and
-    columns for all variables beyond it.
+    rows `stride_of[k, w]` apart. A conditional has a row for each cell of a separator, and columns for all
+    variables beyond it.
     """
 
     cliques: I8x2
@@ -48,7 +48,6 @@ class Reader(NamedTuple):
     step_of: I8x2
     given_of: I8x2
     stride_of: I8x2
-    rows_of: I8x2
     directions: I8x2
     blocks: I8x2
     conditionals: F8

@@ -119,10 +119,10 @@ class MarginalReader:
 
         Bringing one in takes an operation for each cell over the axes that it and the later ones need, each
         code of the earlier ones, and each of its own, if the clique does not fix it; in loops over the codes
-        of the earlier ones.
+        of the earlier ones. Of more than MAX_ORDERED those behind large separators come first.
         """
         width, inside = views.shape[1], views >= 0
-        rows = np.where(inside, self._reader.rows_of[meeting[:, None], views], -1)
+        rows = np.where(inside, self._rows[meeting[:, None], views], -1)
         slots = np.argsort(-rows, axis=1, kind="stable").astype(np.int64)
         if not 1 < width <= MAX_ORDERED:
             return slots
@@ -253,7 +253,9 @@ class MarginalReader:
         tree, edges, sizes = self.tree, self.layout.edges, self.tree.levels.sizes
         steps, step_of, back = self._steps()
         self._axes, self._needs = self._axes_needed(steps, step_of)
-        given_of, stride_of, rows_of = (np.full(step_of.shape, fill, dtype=np.int64) for fill in (-1, 0, 0))
+        given_of, stride_of, self._rows = (
+            np.full(step_of.shape, fill, dtype=np.int64) for fill in (-1, 0, 0)
+        )
         # levels of an attribute next to each other: the kernel adds up what they have in common once
         by_attribute = sorted(self.variables, key=lambda v: (tree.levels.attribute[v], v))
         down = [(p, c, e) for e, (c, p, _) in enumerate(tree.edges)]
@@ -279,7 +281,7 @@ class MarginalReader:
             rows = int(edges[e, CELLS])
             directions.append((k, edges[e, START], rows, end, columns[-1], back[k, m], first, len(blocks)))
             given_of[m, order], stride_of[m, order] = np.array(columns[:-1]) + end, columns[-1]
-            rows_of[m, order] = rows
+            self._rows[m, order] = rows
             end += rows * columns[-1]
         return Reader(
             self.layout.cliques,
@@ -290,7 +292,6 @@ class MarginalReader:
             step_of,
             given_of,
             stride_of,
-            rows_of,
             np.array(directions, dtype=np.int64).reshape(-1, 8),
             np.array(blocks, dtype=np.int64).reshape(-1, 4),
             np.zeros(end),
