@@ -110,7 +110,7 @@ def _total(manifest: Manifest) -> str:
         return f"the private table has about {manifest.people.estimated:,} people and {rows}, by noisy counts"
     if "rows" in manifest.guarantee.assumptions:
         return f"the private table has {manifest.estimated_rows:,}, which is taken as public"
-    if left_out := manifest.asked_policy.left_out:
+    if left_out := manifest.left_out:
         used = f"about {manifest.estimated_rows:,} of the private table are used, by a noisy count"
         return f"{used}; {plain(left_out, 400)}"
     return f"the private table has about {manifest.estimated_rows:,}, by a noisy count"

@@ -209,7 +209,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
 def _of_the_input(plan: Plan) -> Iterator[str]:
     """What the settings say of the rows and values that are counted, and nobody sees in what comes out."""
     policy, declared = plan.policy, plan.request.declared
-    if policy.left_out:
+    if policy.left_out and not plan.request.counted:  # of a root of several tables each has one row
         yield f"{policy.left_out}: --contributions says how many, and --people lets a person weigh one"
     if declared is not None and declared.questions:
         yield (
@@ -269,7 +269,11 @@ def _losses(plan: Plan) -> Iterator[str]:
 
 def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
     """A warning where noise may hide much beyond the ends of learnt columns of numbers; free."""
-    hidden = {name: fate.spread_hidden for name, fate in fates.items() if fate.spread_hidden > WIDER}
+    hidden = {
+        name: fate.spread_hidden
+        for name, fate in fates.items()
+        if fate.spread_hidden > WIDER and fate.kept > 2 * fate.moved_at_most  # what is kept is no noise
+    }
     widest = sorted(hidden, key=lambda name: -hidden[name])
     if widest:
         named = some_names([f"{name!r} by {hidden[name]:.0%}" for name in widest[:WIDEST]])
