@@ -256,7 +256,7 @@ class ColumnDiscovery:
         """
         found = self.found
         if found.mostly_text:
-            return replace(found, type="string", values={}, decimals=None, resolution=None)
+            return replace(found, type="string", values={}, decimals=None, resolution=None, format=None)
         first = part * GLANCE if found.all_popular else part
         if _zoned(found.column, found.type) and found.format is None:
             found = self.zone(part * ZONE)
