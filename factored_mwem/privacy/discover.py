@@ -168,7 +168,7 @@ def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str |
         decimals=seen.decimals() if kind == "number" else None,
         zeros=seen.zeros if kind == "number" else 0,
         resolution=seen.resolution() if kind == "datetime" else None,
-        format=written,
+        format=written if kind in MOMENTS else None,
         looks=seen.looks() if text and kind == "string" else "",
         mixed=text and kind not in ("boolean", "string") and seen.mixed(),
     )
