@@ -108,6 +108,7 @@ def test_dates_are_learnt_as_dates(tmp_path: Path) -> None:
     assert formats == {**kinds, "c": "%m/%d/%y %H:%M", "first": "%m/%d/%Y"}
     assert [made.domain[name].resolution for name in "bc"] == ["minute", "day"]
     assert sum("are read as %m/%d/%Y" in note for note in made.manifest.notes) == 3
+    assert any(text.startswith("'c': years of two digits") for text in made.manifest.warnings)
     for name in columns:
         seen = frame.column(name).cast(pa.timestamp("us")).to_numpy().astype("M8[D]").astype(int)
         real = np.array([np.datetime64(day, "D") for day in days]).astype(int)

@@ -216,9 +216,11 @@ def _of_the_input(plan: Plan) -> Iterator[str]:
             "the domain file still holds the questions of its draft, which was read off a table: ends, bins "
             'and lists that were left as drafted are not protected; remove "questions" once all are decided'
         )
-    dated = [repr(a.name) for a in plan.domain if a.type in ("date", "datetime")]
-    if dated and policy.dialect.beside(declared.dialect if declared is not None else None).short_years:
-        yield f"{some_names(dated)}: {SHORT_YEARS}; an earlier one comes out a century late"
+    short = policy.dialect.beside(declared.dialect if declared is not None else None).short_years
+    dated = (a for a in plan.domain if a.type in ("date", "datetime"))
+    names = [repr(a.name) for a in dated if short or "%y" in a.format]  # said, or told by noisy counts
+    if names:
+        yield f"{some_names(names)}: {SHORT_YEARS}; an earlier one comes out a century late"
 
 
 def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
