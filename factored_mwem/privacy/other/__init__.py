@@ -22,6 +22,10 @@ all of them are one test. What is asked from outside may follow from every earli
 is a filter. The journal has each question before its draws, so a session that died resumes with what it said;
 a test that died with it is paid for anew.
 
+Counts known beforehand (`sums.py`). Each is the number of rows in a public set, and moves by k at most; so
+does its distance to the answer of a model that was made of noisy answers. A selection and a measurement
+before each update are charged one by one, and how many there are follows from them.
+
 Sketching (`projected.py`; `workload/projection.py`). A record's key, the text of one cell, has a column of T
 signs, by a hash that is drawn without a look at the table and is public. The record adds its column to T
 whole numbers, or nothing. Nothing is assumed of the hash, nor that different keys have different columns.
