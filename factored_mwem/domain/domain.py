@@ -139,7 +139,8 @@ class Domain:
     def rearranged(self, names: Sequence[str]) -> Domain:
         """The same as `project`, in the order of `names`."""
         left = [rule for rule in (rule.among(names) for rule in self.rules) if rule is not None]
-        return Domain((self[name] for name in names), draft=self.draft, rules=left, dialect=self.dialect)
+        own = [self[name] for name in names]
+        return Domain(own, draft=self.draft, rules=left, dialect=self.dialect, questions=self.questions)
 
     def reviewed(self) -> Domain:
         """The same domain, reviewed: the caller confirms that every value in it may be public."""

@@ -56,7 +56,7 @@ def _places(kept: Attribute, noisy: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     codes = np.arange(len(values)) if kept.categorical else kept.special_codes
     middles = np.zeros(0)
     if not kept.categorical and len(kept.bin_codes):
-        middles, codes = (kept.cuts[:-1] + kept.cuts[1:]) / 2, np.concatenate([codes, kept.bin_codes])
+        middles, codes = kept.cuts[:-1] / 2 + kept.cuts[1:] / 2, np.concatenate([codes, kept.bin_codes])
     held = np.maximum(noisy[codes], 0)
     places = np.concatenate([values, middles]).astype(np.float64)
     ends = np.concatenate([values, kept.cuts[[0, -1]]]) if len(middles) else places

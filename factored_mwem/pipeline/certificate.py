@@ -83,7 +83,10 @@ def unique_share(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> f
     """The share of the released rows whose values in `columns`, as they are written, no other row has. Exact,
     and public: the rows are.
     """
-    kept = pa.concat_tables(pa.table({n: plain(batch.column(n)) for n in columns}) for batch in batches)
+    parts = [pa.table({n: plain(batch.column(n)) for n in columns}) for batch in batches]
+    if not parts:
+        return 0.0  # there is no row
+    kept = pa.concat_tables(parts)
     counted = kept.group_by([*columns]).aggregate([([], "count_all")])["count_all"]
     return float(pc.sum(pc.equal(counted, 1)).as_py() or 0) / max(kept.num_rows, 1)
 

@@ -166,7 +166,8 @@ def make_linked(
             domain=request.domain_of(table, known),
         )
         told = _told(request, table, made, most[table.name], spent.pinned["seed"])
-        counted = {count_of(each.name): used[each.name].looks for each in package.children(table.name)}
+        below = [each.name for each in package.children(table.name) if used[each.name].looks]
+        counted = {count_of(name): used[name].looks for name in below}
         own = replace(own, known=tuple(known), told=told, counted=counted)
         apart = replace(spent, spending=spending_of(own))
         made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])

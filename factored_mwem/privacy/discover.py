@@ -168,7 +168,7 @@ def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str |
         decimals=seen.decimals() if kind == "number" else None,
         zeros=seen.zeros if kind == "number" else 0,
         resolution=seen.resolution() if kind == "datetime" else None,
-        format=written,
+        format=written if kind in MOMENTS else None,
         looks=seen.looks() if text and kind == "string" else "",
         mixed=text and kind not in ("boolean", "string") and seen.mixed(),
     )
@@ -256,7 +256,7 @@ class ColumnDiscovery:
         """
         found = self.found
         if found.mostly_text:
-            return replace(found, type="string", values={}, decimals=None, resolution=None)
+            return replace(found, type="string", values={}, decimals=None, resolution=None, format=None)
         first = part * GLANCE if found.all_popular else part
         if _zoned(found.column, found.type) and found.format is None:
             found = self.zone(part * ZONE)

@@ -157,7 +157,8 @@ def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     noisy, stddev = averaged(_sizes(session, PrivateSizes.of(table, most, caps)))
     people, last = float(noisy.sum()), last_seen(noisy, stddev)
     if last == len(caps):
-        return RowsUsed(most, people=people, full=float(noisy[-1]) / max(people, 1.0))
+        full = float(noisy[-1]) / max(people, 1.0)
+        return RowsUsed(most, people=people, full=min(max(full, 0.0), 1.0))
     share = float(noisy[last + 1 :].sum()) / max(people, 1.0)
     return RowsUsed(caps[last], min(max(share, 0.0), 1.0), people)
 

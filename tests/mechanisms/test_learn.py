@@ -305,6 +305,12 @@ def test_what_may_lie_beyond_the_ends_is_counted_out_to_twice_as_far() -> None:
     assert hidden_spread(first, counted, listed, np.array([200, 0])) == 0.0  # one value does not spread
     text = Attribute(name="x", categories=("a",))
     assert hidden_spread(first, counted, text, np.array([5, 0])) is None
+    ends = [0.0, 5e-324, 1e-323, 40.0, 80.0]  # seen to fail: numpy warned of a number that is too large
+    least, some = ({"name": "x", "type": "number", "edges": ends[:count]} for count in (3, 5))
+    found = replace(found, type="number")
+    first = First(found, Attribute.model_validate(some), np.array(ends), np.zeros(0))
+    wider = hidden_spread(first, counted, Attribute.model_validate(least), np.array([100, 100, 0]))
+    assert wider is not None and wider < 10
 
 
 def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> None:
@@ -315,6 +321,8 @@ def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> Non
     (words,) = spread_in_words(fates)
     assert "larger, of 'c' by 50%, 'd' by 30%, 'b' by 25% (and of 1 more column)" in words
     assert list(spread_in_words({"a": fates["a"]})) == []
+    missing = Fate(0.002, 0.0, 0.0, 0.998, 0.003, 10.0)  # seen to fail: a column without values was named
+    assert list(spread_in_words({"a": missing})) == []
 
 
 @pytest.mark.slow

@@ -344,6 +344,8 @@ def test_several_batches_are_counted_together() -> None:
     told = certificate.unique_share(batches, [*CODES])
     assert told == sum(n == 1 for n in seen.values()) / 300 == certificate_of(made).unique["unique <= .99"]
     assert np.mean([certificate.unique_share([batch], [*CODES]) for batch in batches]) > told
+    assert certificate.unique_share([], [*CODES]) == 0.0  # seen to fail: no rows were no table to pyarrow
+    assert certificate_of(made_of(accept=["unique <= .5"], rows=0)).unique == {"unique <= .5": 0.0}
 
 
 def test_a_refusal_is_one_line() -> None:

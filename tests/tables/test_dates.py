@@ -107,6 +107,7 @@ def test_dates_are_learnt_as_dates(tmp_path: Path) -> None:
     assert formats == {**kinds, "c": "%m/%d/%y %H:%M", "first": "%m/%d/%Y"}
     assert [made.domain[name].resolution for name in "bc"] == ["minute", "day"]
     assert sum("are read as %m/%d/%Y" in note for note in made.manifest.notes) == 3
+    assert any(text.startswith("'c': years of two digits") for text in made.manifest.warnings)
     for name in columns:
         seen = frame.column(name).cast(pa.timestamp("us")).to_numpy().astype("M8[D]").astype(int)
         real = np.array([np.datetime64(day, "D") for day in days]).astype(int)
@@ -139,6 +140,21 @@ def test_clocks_of_a_zone_are_not_read_as_those_of_another() -> None:
         session = Session(Accountant(LEARNT.budget(learn_domain=True)), LEARNT.unit, FakeNoise())
         (found,) = discover(session, source, None, lambda rows, columns: Fraction(1, 2))
         assert found.type == kind and found.looks == ("dated" if zone else "")
+
+
+@pytest.mark.parametrize("others", ["code", "text"])
+def test_dates_among_more_of_something_else_have_no_format(others: str) -> None:
+    """Seen to fail: text with a date format, and a note that its dates are read so."""
+    many = [f"{1 + i % 12}/13/2020" for i in range(600)] + [f"{1 + i % 12}.13.{1000 + i}" for i in range(500)]
+    source = Local(
+        open_table(
+            pa.table({"a": many + [f"0{i % 40}" if others == "code" else f"t{i}" for i in range(900)]})
+        )
+    )
+    session = Session(Accountant(LEARNT.budget(learn_domain=True)), LEARNT.unit, FakeNoise())
+    (found,) = discover(session, source, None, lambda rows, columns: Fraction(1, 2))
+    assert "dates" in [part for charge in session.accountant.entries for part in charge.target]
+    assert found.type not in ("date", "datetime") and found.format is None
 
 
 @pytest.mark.usefixtures("without_functions")

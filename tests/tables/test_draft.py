@@ -377,3 +377,4 @@ def test_what_is_most_urgent_comes_first_and_a_reviewed_domain_says_nothing_of_i
     made = release(tmp_path / "t.csv", 1, domain=left, columns=["pay", "reply"], epsilon=5.0)
     assert [w for w in made.manifest.warnings if "still holds the questions of its draft" in w]
     assert "questions" not in made.manifest.domain
+    assert domain.project(["pay"]).questions == domain.questions  # as of tables that belong together

@@ -209,16 +209,18 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
 def _of_the_input(plan: Plan) -> Iterator[str]:
     """Warnings of the policy and the domain file about the input that the released rows do not show."""
     policy, declared = plan.policy, plan.request.declared
-    if policy.left_out:
+    if policy.left_out and not plan.request.counted:  # of a root of several tables each has one row
         yield f"{policy.left_out}: --contributions says how many, and --people lets a person weigh one"
     if declared is not None and declared.questions:
         yield (
             "the domain file still holds the questions of its draft, which was read off a table: ends, bins "
             'and lists that were left as drafted are not protected; remove "questions" once all are decided'
         )
-    dated = [repr(a.name) for a in plan.domain if a.type in ("date", "datetime")]
-    if dated and policy.dialect.beside(declared.dialect if declared is not None else None).short_years:
-        yield f"{some_names(dated)}: {SHORT_YEARS}; an earlier one comes out a century late"
+    short = policy.dialect.beside(declared.dialect if declared is not None else None).short_years
+    dated = (a for a in plan.domain if a.type in ("date", "datetime"))
+    names = [repr(a.name) for a in dated if short or "%y" in a.format]  # said, or told by noisy counts
+    if names:
+        yield f"{some_names(names)}: {SHORT_YEARS}; an earlier one comes out a century late"
 
 
 def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
@@ -269,7 +271,9 @@ def _losses(plan: Plan) -> Iterator[str]:
 
 def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
     """A warning where noise may hide much beyond the ends of learnt columns of numbers; free."""
-    hidden = {name: fate.spread_hidden or 0.0 for name, fate in fates.items()}
+    hidden = {  # of a column that is more than noise
+        name: fate.spread_hidden or 0.0 for name, fate in fates.items() if fate.kept > 2 * fate.moved_at_most
+    }
     widest = sorted((name for name in hidden if hidden[name] > WIDER), key=lambda name: -hidden[name])
     if widest:
         named = some_names([f"{name!r} by {hidden[name]:.0%}" for name in widest[:WIDEST]])

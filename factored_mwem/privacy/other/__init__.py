@@ -22,9 +22,9 @@ all of them are one test. What is asked from outside may follow from every earli
 is a filter. The journal has each question before its draws, so a session that died resumes with what it said;
 a test that died with it is paid for anew.
 
-Counts known beforehand (`sets.py`). Each is of the rows in a public set, of cells of the domain or of keys.
-One person's k rows move it, and its distance to a public answer, by k at most. Each is measured by itself;
-which one is next was selected, and charged for.
+Counts known beforehand (`sets.py`). Each is the number of rows in a public set, and moves by k at most; so
+does its distance to the answer of a model that was made of noisy answers. A selection and a measurement
+before each update are charged one by one, and how many there are follows from them.
 
 Sketching (`projected.py`; `workload/projection.py`). A record's key, the text of one cell, has a column of T
 signs, by a hash that is drawn without a look at the table and is public. The record adds its column to T

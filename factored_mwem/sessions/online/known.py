@@ -290,7 +290,7 @@ def _sets(questions: Sequence[CountQuestion], shape: Sequence[int]) -> np.ndarra
     for number, question in enumerate(questions):
         terms = question.terms
         if terms.count != 1:
-            raise InputError(f"{question.text}: ask for one count at a time, without `by`")
+            raise InputError(f"{question.text}: ask for one count at a time, without `by` and `or`")
         for a, weights in zip(terms.support, terms.weights, strict=True):
             sets[number] &= (weights[0] != 0).reshape([-1 if b == a else 1 for b in range(len(shape))])
     return sets.reshape(len(questions), -1)
