@@ -157,10 +157,8 @@ def most_rows(session: Session, table: PeopleSource) -> RowsUsed:
     noisy, stddev = averaged(_sizes(session, PrivateSizes.of(table, most, caps)))
     people, last = float(noisy.sum()), last_seen(noisy, stddev)
     if last == len(caps):
-        full = float(noisy[-1]) / max(people, 1.0)
-        return RowsUsed(most, people=people, full=min(max(full, 0.0), 1.0))
-    share = float(noisy[last + 1 :].sum()) / max(people, 1.0)
-    return RowsUsed(caps[last], min(max(share, 0.0), 1.0), people)
+        return RowsUsed(most, people=people, full=_share(noisy[-1:], people))
+    return RowsUsed(caps[last], _share(noisy[last + 1 :], people), people)
 
 
 def rows_of_roots(session: Session, rows: np.ndarray, ends: Sequence[int], tables: int) -> RowsUsed:
@@ -174,10 +172,15 @@ def rows_of_roots(session: Session, rows: np.ndarray, ends: Sequence[int], table
     looks = _sizes(session, PrivateSizes.of_roots(rows, ends), max(MOST_OF_ROOTS // tables, 1))
     noisy, stddev = averaged(looks)
     last = 1 + last_seen(noisy[1:], stddev, BY_NOISE_OF_ROOTS)
-    people, beyond = float(noisy[1:].sum()), float(noisy[last + 1 :].sum())
-    share = min(max(beyond / max(people, 1.0), 0.0), 1.0) if last + 1 < len(ends) else None
+    people = float(noisy[1:].sum())
+    beyond = _share(noisy[last + 1 :], people) if last + 1 < len(ends) else None
     used = tuple(replace(look, noisy=look.noisy[: last + 1]) for look in looks)
-    return RowsUsed(ends[last], share, people, ends=tuple(ends[: last + 1]), looks=used)
+    return RowsUsed(ends[last], beyond, people, ends=tuple(ends[: last + 1]), looks=used)
+
+
+def _share(noisy: np.ndarray, people: float) -> float:
+    """Which part of the people these numbers say."""
+    return min(max(float(noisy.sum()) / max(people, 1.0), 0.0), 1.0)
 
 
 def last_seen(noisy: np.ndarray, stddev: float, by_noise: float = BY_NOISE) -> int:
