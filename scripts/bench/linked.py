@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -217,6 +218,8 @@ def made_by(way: Way, package: Package, options: LinkedOptions, epsilon: float, 
 
 def measured(options: LinkedOptions, folder: Path) -> Iterator[Row]:
     package = read_package(options.package)
+    if options.dpsynth and len(package.private) != 2:
+        sys.exit("--dpsynth: takes a package of two private tables")
     ways: tuple[Way, ...] = ("linked", "apart", "alone", *(("dpsynth",) if options.dpsynth else ()))
     for epsilon in options.epsilons:
         for run in range(options.runs):
