@@ -319,7 +319,7 @@ def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> Non
     wider = {"a": 0.19, "b": 0.25, "c": 0.5, "d": 0.3, "e": 0.21}
     fates = {name: fate._replace(spread_hidden=part) for name, part in wider.items()}
     (words,) = spread_in_words(fates)
-    assert "larger, of 'c' by 50%, 'd' by 30%, 'b' by 25% (and of 1 more column)" in words
+    assert "larger: of 'c' by 50%, 'd' by 30%, 'b' by 25% (and of 1 more column)" in words
     assert list(spread_in_words({"a": fates["a"]})) == []
     missing = Fate(0.002, 0.0, 0.0, 0.998, 0.003, 10.0)  # seen to fail: a column without values was named
     assert list(spread_in_words({"a": missing})) == []

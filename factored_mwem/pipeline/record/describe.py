@@ -280,8 +280,8 @@ def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
         left = len(widest) - WIDEST
         more = f" (and of {left} more column{'s' * (left > 1)})" if left > 0 else ""
         yield (
-            "noise may hide rare values beyond the ends of what was learnt, which would make a standard "
-            f"deviation larger, of {named}{more}; declare their values"
+            "noise may hide rare values beyond the ends of what was learnt, which would make standard "
+            f"deviations larger: of {named}{more}; declare their values"
         )
 
 
