@@ -25,7 +25,7 @@ KEYS = 2**33
 """From here on the numbers of generators of the rows that hang on others, and from twice as many on of keys:
 no batch of rows has one.
 """
-BY_NOISE = 2.0
+TRIMMED_BY_NOISE = 2.0
 """How many standard deviations noise is taken to reach in empty classes of how many rows hang on a row."""
 MOST_ROWS = 2**17
 """Rows of a table that are drawn at a time, about."""
@@ -185,7 +185,7 @@ def _seen(
     if not measured:
         return codes
     noisy, stddev = averaged(measured)
-    last = 1 + last_seen(noisy[1:], stddev, BY_NOISE)  # of those with any rows
+    last = 1 + last_seen(noisy[1:], stddev, TRIMMED_BY_NOISE)  # of those with any rows
     there = float(noisy[last + 1 :].sum() / max(noisy.sum(), 1.0)) * len(codes)
     share[last + 1 :] = 0.0
     if not share.any():  # of few roots the model may say that all lie beyond
