@@ -139,6 +139,9 @@ PLANTED: dict[str, tuple[str, Any, str, Callable[[Any], Any], str]] = {
 def test_a_planted_bug_is_found(name: str) -> None:
     kind, target, part, bug, seen = PLANTED[name]
     with mock.patch.object(target, part, bug(getattr(target, part))):
-        found = KINDS[kind](epsilon=20.0, delta=0.0 if kind != "sketch" else 1e-9, contributions=3)
-    assert not found.holds
+        delta = 0.0 if kind != "sketch" else 1e-9
+        # in which block somebody lies is chance: of a bound, one replay in a hundred or so shows nothing
+        replays = (KINDS[kind](epsilon=20.0, delta=delta, contributions=3) for _ in range(6))
+        found = next((each for each in replays if not each.holds), None)
+    assert found is not None
     assert any(seen in failure.why for failure in found.failures), found.failures
