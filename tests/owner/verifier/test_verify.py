@@ -111,11 +111,15 @@ EVIDENT = {"a draw without a charge", "noise that is drawn past the ledger", "ex
 
 
 @pytest.mark.parametrize("name", others_slow(VERIFIED, EVIDENT.__contains__), ids=VERIFIED)
-def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
+def test_a_planted_bug_is_found(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What a release's own noise finds decides which pairs can show a bug: of one that is seen in nineteen
+    replays of twenty, six miss it together once in a hundred million times.
+    """
     where = VERIFIED[name].verify
     with VERIFIED[name].plant():
-        found = where.where.run(tmp_path, where.pairs, seed=1)
-    assert not found.holds
+        replays = (where.where.run(tmp_path_factory.mktemp("t"), where.pairs, seed=1) for _ in range(6))
+        found = next((each for each in replays if not each.holds), None)
+    assert found is not None
     assert any(where.seen in failure.why for failure in found.failures), "\n".join(map(str, found.failures))
 
 
