@@ -18,12 +18,11 @@ from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, see
 from factored_mwem.domain.singles import Singles
 from factored_mwem.mechanisms.first_domain import FEW, Counted, First, edges_in_json, facts_of, in_json
 from factored_mwem.mechanisms.hidden_spread import hidden_spread
+from factored_mwem.mechanisms.result import UPPER
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
-UPPER = 1.96
-"""Standard deviations of noise that a count lies below its bound."""
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
 

@@ -19,6 +19,9 @@ from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.request.request import ToldColumn
 from factored_mwem.tables.codes.codec import encode
 
+UPPER = 1.96
+"""Standard deviations of noise that a count lies below its bound."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Total:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from factored_mwem.domain.attribute import ROWS_OF
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, without_example
-from factored_mwem.mechanisms.prune import UPPER
+from factored_mwem.mechanisms.result import UPPER
 from factored_mwem.pipeline.record.statement import Part, Statement
 from factored_mwem.request.policy import Policy, split_policy
 from factored_mwem.workload.workload import Workload

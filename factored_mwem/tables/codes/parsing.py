@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.dialect import is_whole
 from factored_mwem.errors import InputError
-from factored_mwem.tables.codes.dates import in_iso
 
 COUNTS_HALVES = 26
 """The first pyarrow that counts the values of a column of half floats."""
@@ -147,6 +146,8 @@ def _read_number(column: pa.Array, *, whole: bool) -> np.ma.MaskedArray:
 def _read_moment(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
     """Days (date) or microseconds (datetime) since 1970 of text: ISO 8601, and the attribute's `format`."""
     if is_whole(attribute.format):
+        from factored_mwem.tables.codes.dates import in_iso  # here: most tables hold no such dates
+
         column = in_iso(column, attribute.format)
     elif attribute.format not in ("default", "any"):
         moment = pc.strptime(column, format=attribute.format, unit="us", error_is_null=True)

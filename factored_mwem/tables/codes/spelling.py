@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Domain
-from factored_mwem.tables.codes.dates import in_iso
 from factored_mwem.tables.codes.kinds import units_of
 from factored_mwem.tables.codes.parsing import MOMENT, plain
 from factored_mwem.tables.inputs.table import Table
@@ -66,6 +65,8 @@ def _ways(dialect: Dialect, domain: Domain | None, name: str, commas: bool) -> l
     if dialect.decimal is not None and (unknown or kind in NUMBERS):
         ways.append(_numbers(dialect.decimal))
     if dialect.date_format is not None and (unknown or kind in ("date", "datetime")):
+        from factored_mwem.tables.codes.dates import in_iso  # here: most tables hold no such dates
+
         ways.append(partial(in_iso, pattern=dialect.date_format))
     if dialect.time_zone is not None and (unknown or kind == "datetime"):
         ways.append(_zoned(dialect.time_zone, days=not unknown))
