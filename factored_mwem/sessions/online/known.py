@@ -47,7 +47,7 @@ from factored_mwem.sessions.online.offline import construct
 from factored_mwem.sessions.online.prices import fixed_point
 from factored_mwem.sessions.online.question import CountQuestion
 from factored_mwem.sessions.online.sparse import Prior
-from factored_mwem.sessions.sketch.build import check_column
+from factored_mwem.tables.codes.parsing import check_keys
 
 Kind = Literal["multiplicative-weights", "median"]
 MOST_CELLS = 2**24
@@ -215,7 +215,7 @@ class KnownRequest(PrivateTable):
             table, terms, columns=[column], queries=sets, kind=_Keys(max(map(len, sets))), beta=beta,
             column=column, settings={"column": column, "questions": asked, "beta": beta},
         )  # fmt: skip
-        check_column(request.visible, column)
+        check_keys(request.visible, column)
         return request
 
     @property

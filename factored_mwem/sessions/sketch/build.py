@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Unpack
 
-import pyarrow as pa
-
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import InputError, shown
 from factored_mwem.ledger.run import Booking, Run
@@ -21,8 +19,7 @@ from factored_mwem.privacy.other.projected import PrivateProjection, measure_by_
 from factored_mwem.request.promise import BookedTerms, Terms
 from factored_mwem.request.table import PrivateTable
 from factored_mwem.sessions.sketch.released import LEAST, Sketch
-from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.parsing import spelt, value_type
+from factored_mwem.tables.codes.parsing import check_keys
 from factored_mwem.workload.projection import (
     MAX_COEFFICIENTS,
     MAX_ROWS,
@@ -109,7 +106,7 @@ class SketchRequest(PrivateTable):
             noise="laplace" if pure else noise,
             listed=listed,
         )
-        check_column(request.visible, column)
+        check_keys(request.visible, column)
         return request
 
     @property
@@ -141,20 +138,6 @@ def _listed(keys: Iterable[str]) -> Listed:
     if not all(isinstance(key, str) for key in listed):
         raise InputError("keys must be texts: write numbers as the table's cells are written")
     return Listed(listed)
-
-
-def check_column(table: Source, column: str) -> None:
-    """Raises InputError if the table has no such column, or its type cannot serve as keys."""
-    table.check_column(column)
-    kind = table.schema.field(column).type
-    value = value_type(kind)
-    if pa.types.is_floating(value) or pa.types.is_decimal(value) or pa.types.is_nested(value):
-        what = f"column {column!r} is a column of {spelt(kind)}"
-        raise InputError(f"{what}: one key may have several spellings; make it text or integers")
-    try:
-        pa.array([], value).cast(pa.string())
-    except pa.ArrowNotImplementedError:
-        raise InputError(f"column {column!r} is {spelt(kind)}, which cannot be keys; make it text") from None
 
 
 def sketch(table: Any, column: str, policy: Terms | None = None, **options: Unpack[SketchOptions]) -> Sketch:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.dialect import is_whole
 from factored_mwem.errors import InputError
+from factored_mwem.tables.inputs.table import Visible
 
 COUNTS_HALVES = 26
 """The first pyarrow that counts the values of a column of half floats."""
@@ -44,6 +45,20 @@ def spelt(arrow: pa.DataType) -> str:
 
 def is_number(arrow: pa.DataType) -> bool:
     return pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
+
+
+def check_keys(table: Visible, column: str) -> None:
+    """Raises InputError if the table has no such column, or its type cannot serve as keys."""
+    table.check_column(column)
+    kind = table.schema.field(column).type
+    value = value_type(kind)
+    if pa.types.is_floating(value) or pa.types.is_decimal(value) or pa.types.is_nested(value):
+        what = f"column {column!r} is a column of {spelt(kind)}"
+        raise InputError(f"{what}: one key may have several spellings; make it text or integers")
+    try:
+        pa.array([], value).cast(pa.string())
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"column {column!r} is {spelt(kind)}, which cannot be keys; make it text") from None
 
 
 def check_writable(name: str, arrow: pa.DataType) -> None:
