@@ -26,6 +26,7 @@ import typer
 from hypothesis import settings
 from support.commands import DOMAIN, Fmwem, Run, as_before, write_table
 from support.fakes import FakeNoise
+from support.forked import programs
 from support.places import Place
 from support.postgres import Server, started
 from support.releases import run
@@ -150,6 +151,13 @@ def fmwem(
     before = signal.getsignal(signal.SIGTERM)
     yield run
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a `fmwem` is that is a process of its own, but need not load what it runs."""
+    with programs(tmp_path_factory.mktemp("programs")) as folder:
+        yield folder
 
 
 @pytest.fixture

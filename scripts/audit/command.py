@@ -41,13 +41,13 @@ QUICKLY = {
     "exact measure: pure, add-remove, k=2": 0,
     "exact select: zcdp, replace, k=1": 0,
     "measure rows: pure, add-remove, k=1": 2000,
-    "measure marginal: zcdp, add-remove, k=1": 800,
+    "measure marginal: zcdp, add-remove, k=1": 600,
     "select marginal: zcdp, replace, k=1": 2000,
     "measure residuals of 2 x 3: zcdp, replace, k=1": 2000,
     "measure question of parities: zcdp, add-remove, k=2": 2000,
-    "discover popular texts: zcdp, add-remove, k=1": 800,
-    "discover popular numbers: zcdp, add-remove, k=1": 800,
-    "discover coarse cells: zcdp, add-remove, k=1": 800,
+    "discover popular texts: zcdp, add-remove, k=1": 600,
+    "discover popular numbers: zcdp, add-remove, k=1": 600,
+    "discover coarse cells: zcdp, add-remove, k=1": 600,
     "release tree, ranges: epsilon 2, add-remove, k=1": 200,
 }
 """Checks of a quick audit, one of each stage, and their runs: enough to see noise at half scale, except in

@@ -15,10 +15,12 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from support.forked import environment
 
 from factored_mwem.cli.main import main
 from factored_mwem.documents.guide import TOPICS, page
 
+Done = subprocess.CompletedProcess[str]
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "factored_mwem" / "guide"
 PAGES = {"README": ROOT / "README.md", **{topic: GUIDE / f"{topic}.md" for topic in TOPICS}}
@@ -105,21 +107,19 @@ def text_of(name: str) -> str:
     return LINKING[name].read_text(encoding="utf-8")
 
 
-def run(command: list[str], folder: Path, given: str = "") -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("FMWEM_")}
-    clean["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
-    clean |= {"COLUMNS": "200", "NO_COLOR": "1"}
+def run(command: list[str], folder: Path, *programs: Path, given: str = "") -> Done:
     return subprocess.run(
-        command, cwd=folder, env=clean, input=given, capture_output=True, text=True, timeout=300, check=False
-    )
+        command, cwd=folder, env=environment(*programs), input=given, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
 
 
-def run_blocks(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_blocks(text: str, folder: Path, forked: Path) -> Done:
     """The blocks of a page in a folder that has the bundled tables; nothing is installed."""
     if not (folder / "datasets").exists():
         shutil.copytree(ROOT / "datasets", folder / "datasets")
     kept = [(tag in SHELL, _without_pip(body)) for tag, body in blocks(text) if tag in (*SHELL, "python")]
-    return run([sys.executable, "-c", RUNNER], folder, json.dumps(kept))
+    return run([str(forked / "python-c"), RUNNER], folder, forked, given=json.dumps(kept))
 
 
 def _without_pip(body: str) -> str:
@@ -127,11 +127,11 @@ def _without_pip(body: str) -> str:
 
 
 @pytest.mark.parametrize("name", list(PAGES))
-def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
+def test_every_block_of_a_page_runs(name: str, tmp_path: Path, forked: Path) -> None:
     if name == "spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
     text = text_of(name)
-    done = run_blocks(text, tmp_path)
+    done = run_blocks(text, tmp_path, forked)
     assert done.returncode == 0, done.stderr[-4000:]
     for made in MADE.get(name, "").split():
         assert made.endswith("_SUCCESS") or (tmp_path / made).stat().st_size, made
@@ -159,15 +159,16 @@ def test_no_block_is_left_out(name: str) -> None:
 @pytest.mark.parametrize(
     ("was", "is_now"), [("Workload.marginals", "Workload.marginal"), ("fmwem check", "fmwem chek")]
 )
-def test_a_broken_block_would_be_seen(was: str, is_now: str, tmp_path: Path) -> None:
+def test_a_broken_block_would_be_seen(was: str, is_now: str, tmp_path: Path, forked: Path) -> None:
     tagged = [(tag, body) for tag, body in blocks(text_of("README")) if was in body]
     assert tagged
     tag, body = tagged[0]
-    assert run_blocks(f"```{tag}\n{body.replace(was, is_now)}```\n", tmp_path).returncode != 0
+    broken = f"```{tag}\n{body.replace(was, is_now)}```\n"
+    assert run_blocks(broken, tmp_path, forked).returncode != 0
 
 
-def test_a_failing_line_before_the_last_would_be_seen(tmp_path: Path) -> None:
-    assert run_blocks("```sh\nfalse\ntrue\n```\n", tmp_path).returncode != 0
+def test_a_failing_line_before_the_last_would_be_seen(tmp_path: Path, forked: Path) -> None:
+    assert run_blocks("```sh\nfalse\ntrue\n```\n", tmp_path, forked).returncode != 0
 
 
 @cache

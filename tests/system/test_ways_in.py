@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
+from support.forked import environment
+from support.processes import ended
 
 from factored_mwem import LedgerFile
 from factored_mwem.kernels import warmup
@@ -23,17 +25,23 @@ COLUMNS = ["age", "sex", "income"]
 """Of the bundled table: three are quick."""
 
 
-def run(folder: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("FMWEM_", "MAKE"))}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
-    env = {**clean, "PATH": path, "NO_COLOR": "1", **more}
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def run(forked: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in a folder, with more variables."""
+    for name in [name for name in os.environ if name.startswith(("FMWEM_", "MAKE"))]:
+        monkeypatch.delenv(name)
+
+    def run(folder: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return ended(*command, cwd=folder, env=environment(forked, **more), timeout=300)
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run: Run) -> Path:
     """A folder with people.csv, its domain, and a ledger with room for it."""
     pd.read_csv(ROOT / "datasets" / "adult.csv")[COLUMNS].to_csv(tmp_path / "people.csv", index=False)
     domain = json.loads((ROOT / "datasets" / "adult.domain.json").read_text(encoding="utf-8"))
@@ -49,7 +57,7 @@ def releases(folder: Path) -> list[tuple[str | None, str]]:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
-def test_make_pays_once_for_a_table_and_refuses_another_under_its_name(folder: Path) -> None:
+def test_make_pays_once_for_a_table_and_refuses_another_under_its_name(folder: Path, run: Run) -> None:
     make = ("make", "-f", str(RECIPES / "Makefile"), "people.report.html", "EPSILON=0.5")
     first = run(folder, *make)
     assert first.returncode == 0, first.stderr
@@ -66,7 +74,7 @@ def test_make_pays_once_for_a_table_and_refuses_another_under_its_name(folder: P
     assert releases(folder) == [("people-1", "finished")]
 
 
-def test_the_action_that_is_run_again_pays_once_and_uploads_what_is_public(folder: Path) -> None:
+def test_the_action_that_is_run_again_pays_once_and_uploads_what_is_public(folder: Path, run: Run) -> None:
     job = yaml.safe_load((RECIPES / "github_release.yml").read_text(encoding="utf-8"))["jobs"]["release"]
     command, upload = job["steps"]
     given = {name: value.replace("${{ github.run_id }}", "7") for name, value in job["env"].items()}
@@ -81,7 +89,7 @@ def test_the_action_that_is_run_again_pays_once_and_uploads_what_is_public(folde
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="there is no R here")
-def test_r_reads_releases_answers_and_samples_as_data_frames(folder: Path) -> None:
+def test_r_reads_releases_answers_and_samples_as_data_frames(folder: Path, run: Run) -> None:
     if run(folder, "Rscript", "-e", "library(jsonlite)").returncode:
         pytest.skip("R has no jsonlite here")
     script = f"""
@@ -112,7 +120,7 @@ def test_r_reads_releases_answers_and_samples_as_data_frames(folder: Path) -> No
     )
 
 
-def test_the_containers_command_takes_kernels_where_it_may_write(tmp_path: Path) -> None:
+def test_the_containers_command_takes_kernels_where_it_may_write(tmp_path: Path, run: Run) -> None:
     """The workflow builds and runs the whole container; this needs no daemon."""
     text = (RECIPES / "Dockerfile").read_text(encoding="utf-8")
     (tmp_path / "kernels").mkdir()
