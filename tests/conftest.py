@@ -24,6 +24,7 @@ import pyarrow as pa
 import pytest
 import typer
 from hypothesis import settings
+from support import commands
 from support.commands import DOMAIN, Fmwem, Run, as_before, write_table
 from support.fakes import FakeNoise
 from support.forked import programs
@@ -158,6 +159,13 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where a `fmwem` is that is a process of its own, but need not load what it runs."""
     with programs(tmp_path_factory.mktemp("programs")) as folder:
         yield folder
+
+
+@pytest.fixture
+def forked_commands(forked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fmwem` in the shell, and what `program` names, are such processes."""
+    monkeypatch.setenv("PATH", f"{forked}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(commands, "FMWEM", forked / "fmwem")
 
 
 @pytest.fixture

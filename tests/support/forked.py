@@ -33,7 +33,7 @@ sys.exit(int(code) if code else "it died")
 """
 """What stands for the program: hands its streams to the server, and ends with the code of the child there."""
 PROGRAMS = ("fmwem", "python-c")
-"""The command, and `python -c` with the program as its only argument."""
+"""The command, and `python -c`."""
 
 
 def environment(*folders: Path, **more: str) -> dict[str, str]:
@@ -120,17 +120,21 @@ def _child(client: socket.socket) -> None:
 
 def _code_of(argv: list[str]) -> int:
     """The exit code of a program, once it has run."""
-    sys.argv = argv
+    name, *given = argv
     try:
-        if Path(argv[0]).name == "fmwem":
+        if Path(name).name == "fmwem":
+            sys.argv = argv
             from factored_mwem.cli.main import main
 
             main()
         else:
             names: dict[str, Any] = {"__name__": "__main__"}
             sys.path.insert(0, "")
-            exec(compile(argv[1], "<string>", "exec"), names)
+            sys.argv = ["-c", *given[1:]]
+            exec(compile(given[0], "<string>", "exec"), names)
     except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception:  # noqa: BLE001
         traceback.print_exc()

@@ -38,8 +38,9 @@ main()
 NAMES = [f"part-{number:05}.parquet" for number in range(10)]
 
 
-def run(folder: Path, *strike: Any, workers: int) -> Any:
-    return ended(PYTHON[0], "-P", "-c", RUN, *(strike or ("never", 0, 0)), workers, cwd=folder, timeout=120)
+def run(folder: Path, *strike: Any, workers: int, forked: Path | None = None) -> Any:
+    python = (PYTHON[0], "-P", "-c") if forked is None else (forked / "python-c",)
+    return ended(*python, RUN, *(strike or ("never", 0, 0)), workers, cwd=folder, timeout=120)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def run(folder: Path, *strike: Any, workers: int) -> Any:
     ids=["drawing", "drawing by three", "renaming", "manifest", "finish", "terminated"],
 )
 def test_a_killed_run_is_made_whole_for_nothing(
-    tmp_path: Path, strike: tuple[Any, ...], left: range, workers: int
+    tmp_path: Path, strike: tuple[Any, ...], left: range, workers: int, forked: Path
 ) -> None:
     (tmp_path / "t.csv").write_text("a,b\n" + "x,1\ny,2\n" * 200)
     fields = [{"name": "a", "categories": ["x", "y"]}, {"name": "b", "categories": ["1", "2"]}]
@@ -68,7 +69,7 @@ def test_a_killed_run_is_made_whole_for_nothing(
     assert all(pq.read_table(part).num_rows == 100 for part in found)  # none of them is half
     assert (tmp_path / "out.manifest.json").exists() == (strike[0] == "before finish")
     before = {part.name: part.read_bytes() for part in found}
-    again = run(tmp_path, workers=2)
+    again = run(tmp_path, workers=2, forked=forked)
     assert again.returncode == 0, again.stderr
     facts = json.loads(again.stdout)
     assert facts["resumed"] > 0 and not facts["reused"]
@@ -77,4 +78,4 @@ def test_a_killed_run_is_made_whole_for_nothing(
     assert before.items() <= after.items()
     (entry,) = LedgerFile(tmp_path / "books").entries("t")
     assert entry.state == "finished" and entry.files[-1]["data"]
-    assert json.loads(run(tmp_path, workers=1).stdout)["reused"]
+    assert json.loads(run(tmp_path, workers=1, forked=forked).stdout)["reused"]

@@ -430,6 +430,13 @@ def test_the_seeded_noise_is_that_of_the_paper_and_repeats() -> None:
 QUIET = Console(quiet=True)
 
 
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough where few cases are run: each process loads everything."""
+    monkeypatch.setattr(command, "PROCESSES", 1)
+
+
+@pytest.mark.usefixtures("one_process")
 def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """A torn last line is not counted; the cases that were there are not run again; the CSV is the same. The
     page has every mark.
@@ -448,6 +455,7 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert [entry for entry in again if entry["seconds"] == 1234.0] == [marked] and len(again) == len(lines)
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_figure_without_its_data_says_so_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from support.commands import program
 from support.processes import PYTHON, ended, printed
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+pytestmark = pytest.mark.usefixtures("forked_commands")
 DOMAIN = {
     "fields": [
         {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},

@@ -11,6 +11,7 @@ import pytest
 from support.commands import program
 from support.processes import on_a_terminal, printed
 
+pytestmark = pytest.mark.usefixtures("forked_commands")
 RELEASE = "release t.csv --marginals 1 --no-progress --overwrite --sample-seed 1"
 NAMES = ["speed [/h]", "[red]", "[/]", ":smile:", "a\x1b[31mb", "{0}", "%s", "\\[x]"]
 
