@@ -6,10 +6,10 @@ import csv
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+from support.forked import scripted
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"flag": 2, "a": 3, "b": 4, "alone": 2}
@@ -33,11 +33,10 @@ def write(path: Path, columns: dict[str, np.ndarray]) -> Path:
 
 
 def bench(what: str, *options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "scripts" / "bench", what, *options]
+    """As a child that has everything loaded: see `forked_commands`."""
+    command = scripted(ROOT / "scripts" / "bench", what, *options)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FMWEM_")}
-    return subprocess.run(
-        [str(part) for part in command], env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def runs(out: Path, what: str, *options: object) -> list[dict[str, str]]:

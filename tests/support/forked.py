@@ -34,6 +34,12 @@ sys.exit(int(code) if code else "it died")
 """What stands for the program: hands its streams to the server, and ends with the code of the child there."""
 PROGRAMS = ("fmwem", "python-c")
 """The command, and `python -c`."""
+_SCRIPT = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+
+
+def scripted(*command: object) -> list[str]:
+    """The path of a script and its arguments as such a program, which is found on PATH."""
+    return ["python-c", _SCRIPT, *map(str, command)]
 
 
 def environment(*folders: Path, **more: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from bench.coverage import rows_as_people, summed_up
 from common.runner import Benchmark, Options, Row, parse
 from support.benches import ROOT, ROWS, SIZES, bench, codes, runs, write
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("forked_commands")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,19 +6,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forked import scripted
 from support.postgres import Server
 
+pytestmark = pytest.mark.usefixtures("forked_commands")
 SCRIPT = Path(__file__).parents[2] / "scripts" / "crash"
 
 
 def matrix(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", "-o", str(folder), *arguments],
+        scripted(SCRIPT, "--quick", "-o", folder, *arguments),
         capture_output=True,
         text=True,
         check=False,

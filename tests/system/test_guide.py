@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from support.forked import environment
+from support.forked import environment, scripted
 
 from factored_mwem.cli.main import main
 from factored_mwem.documents.guide import TOPICS, page
@@ -91,8 +91,6 @@ for shell, body in json.load(sys.stdin):
         exec(compile(body, "<block>", "exec"), names)
 """
 """Runs blocks in order. The python blocks of a page share their names, as the cells of a notebook do."""
-SCRIPTED = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
-"""Runs a script with its arguments."""
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
@@ -256,7 +254,7 @@ def test_scripts_named_in_a_page_exist(forked: Path) -> None:
         wanted.setdefault((script, *part), set()).update(FLAG.findall(rest))
     for command, flags in wanted.items():
         if flags:
-            told = run([str(forked / "python-c"), SCRIPTED, *command, "--help"], ROOT)
+            told = run(scripted(*command, "--help"), ROOT, forked)
             assert flags <= set(FLAG.findall(told.stdout)), command
 
 
