@@ -159,6 +159,7 @@ assert [(one.handlers, one.level) for one in loggers] == [([], logging.WARNING),
 """
 
 
+@pytest.mark.system
 def test_nothing_is_printed_and_no_handler_is_set() -> None:
     """Where the caller sets up no logging, there is none."""
     done = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, check=False)
