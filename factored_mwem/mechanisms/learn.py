@@ -55,8 +55,10 @@ IN_VAIN = 0.5
 off they are are worth more than none.
 """
 LOOKS = {
-    "clock": "most of its values look like times of day, which are text here: write them as numbers, such as "
-    "minutes since midnight, or with their date",
+    "clock": "most of its values look like times of day, and noisy counts do not tell how they are written: "
+    "write them as numbers, such as minutes since midnight, or with their date",
+    "amount": "most of its values look like numbers, and noisy counts do not tell what stands beside them: "
+    "write them plainly",
     "dated": "most of its values look like dates that are not written by ISO 8601, and noisy counts do not "
     "tell how: say so, as in --date-format '%m/%d/%Y %H:%M:%S', or store them as dates",
     "untold": "so few of its values are not missing that noise hides whether they are numbers, dates or "

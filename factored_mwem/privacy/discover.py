@@ -54,6 +54,7 @@ from factored_mwem.privacy.votes import BELIEVED, TOLERANCE, Votes
 from factored_mwem.tables.backends.source import Source
 from factored_mwem.tables.codes.dates import DateVotes
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, ZONES, kind_of
+from factored_mwem.tables.codes.notation import CLOCKS, NotationVotes
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
@@ -78,7 +79,9 @@ the 22 columns of BRFSS 2015 takes .18 of the budget, not .24.
 ZONE = Fraction(1, 4)
 """And what timestamps of a column of text say of their zone."""
 DATES = Fraction(1)
-"""And how the dates of a column of text are written that are not written by ISO 8601."""
+"""And how the dates of a column of text are written that are not written by ISO 8601, or its numbers that are
+not plain.
+"""
 AGREED = 0.9
 """The share of a column's moments that say a zone from which on all are written in it, not in UTC."""
 
@@ -118,15 +121,20 @@ def discover(
     each = {"boolean": 0, "string": WORDS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
-    pairs = zip(types, votes, strict=True)
-    dated = [at for at, (kind, seen) in enumerate(pairs) if kind == "string" and seen.looks() == "dated"]
+    texts = [at for at, field in enumerate(fields) if kind_of(field) == "string"]
+    dated = [at for at in texts if types[at] == "string" and votes[at].looks() == "dated"]
     if table.zone is not None:  # what is said of clocks holds for cells that are known to be times beforehand
         dated = []
-    weights += DATES * len(dated)
+    noted = [at for at in texts if votes[at].notated()]
+    weights += DATES * (len(dated) + len(noted))
     part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
     formats: dict[str, str | None] = {}
     looked = [(names[at], profiles[names[at]], votes[at]) for at in dated]
     for at, told in zip(dated, read_dates(session, looked, part * DATES), strict=True):
+        votes[at], formats[names[at]] = told
+        types[at] = votes[at].type()
+    for at in noted:
+        told = read_notation(session, names[at], profiles[names[at]], votes[at], part * DATES)
         votes[at], formats[names[at]] = told
         types[at] = votes[at].type()
     keyed = sum(kind != "boolean" for kind in types)
@@ -154,7 +162,7 @@ def discover(
 
 def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str | None) -> FoundColumn:
     """What the votes on a column of this kind say, among so many noisy rows; nothing of its values.
-    `written`: the format of its dates, where that was looked for.
+    `written`: the format of its dates or numbers, where that was looked for.
     """
     text = kind_of(column) == "string"
     return FoundColumn(
@@ -168,7 +176,7 @@ def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str |
         decimals=seen.decimals() if kind == "number" else None,
         zeros=seen.zeros if kind == "number" else 0,
         resolution=seen.resolution() if kind == "datetime" else None,
-        format=written if kind in MOMENTS else None,
+        format=written if kind != "string" else None,
         looks=seen.looks() if text and kind == "string" else "",
         mixed=text and kind not in ("boolean", "string") and seen.mixed(),
     )
@@ -226,7 +234,7 @@ def read_dates(
         again = (votes.written(BELIEVED, TOLERANCE, order) for votes in looked)
         told = [one or other for one, other in zip(told, again, strict=True)]
     return [
-        (seen, None) if one is None else (seen.dated(one.kinds), one.pattern)
+        (seen, None) if one is None else (seen.read("dated", one.kinds), one.pattern)
         for (_, _, seen), one in zip(columns, told, strict=True)
     ]
 
@@ -240,6 +248,26 @@ def vote_on_dates(session: Session, name: str, sealed: Sealed, seen: Votes, cost
     charge = Charge("discover", Mechanism.GAUSSIAN, (name, "dates"), scale, sensitivity)
     column: ColumnProfile = session._unseal(sealed, charge)
     return DateVotes(session.noise.add(column.date_votes(), scale=scale), scale, seen.of("dated"))
+
+
+def read_notation(
+    session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction
+) -> tuple[Votes, str | None]:
+    """The votes of a column with its numbers among the numbers, and how these are written; the same votes
+    and None where noisy counts do not tell. A row votes for one of the public ways at most, by its own value
+    alone: L2 k (add-remove) or sqrt(2) k (replace).
+    """
+    sensitivity = session.unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+    charge = Charge("discover", Mechanism.GAUSSIAN, (name, "notation"), scale, sensitivity)
+    column: ColumnProfile = session._unseal(sealed, charge)
+    noisy = session.noise.add(column.notation_votes(), scale=scale)
+    told = NotationVotes(noisy, scale, seen.of("amount"), seen.of("clock")).written(BELIEVED)
+    if told is None:
+        return seen, None
+    kinds = {kind: rows for kind, rows in zip(NUMBERS, told.places, strict=False) if rows}
+    look = "clock" if told.pattern in CLOCKS else "amount"
+    return seen.read(look, kinds, told.zeros), told.pattern
 
 
 @dataclass(frozen=True, slots=True, eq=False)
