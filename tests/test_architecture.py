@@ -29,7 +29,7 @@ def walked(tree: ast.AST) -> list[ast.AST]:
 OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
-    "privacy.discover.vote_on_dates",
+    "privacy.discover.vote_on_dates", "privacy.discover.read_notation",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
     "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
     "privacy.single_values.counts_together",

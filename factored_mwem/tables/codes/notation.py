@@ -79,11 +79,10 @@ def to_plain(column: pa.Array, pattern: str) -> pa.Array:
 
 def _amount(text: pa.Array, pattern: str) -> pa.Array:
     before, behind, _ = _amounts()[pattern]
-    text = _signed(text)
-    fits = pc.match_substring_regex(text, rf"^[+-]?{re.escape(before)}[+-]?{_DIGITS}{re.escape(behind)}$")
-    plain = pc.replace_substring_regex(text, f"^([+-]?){re.escape(before)}", r"\1")
-    numbers = pc.replace_substring_regex(plain, "[^0-9.-]", "")
-    return pc.if_else(fits, numbers, pa.scalar(None, text.type))
+    signs = f"(?P<first>[+-]?){re.escape(before)}(?P<then>[+-]?)"
+    parts = pc.extract_regex(_signed(text), f"^{signs}{_DIGITS}{re.escape(behind)}$")
+    pieces = [pc.struct_field(parts, name) for name in ("first", "then", "digits", "places")]
+    return pc.replace_substring_regex(pc.binary_join_element_wise(*pieces, pa.scalar("", text.type)), "[+,]", "")
 
 
 def _signed(text: pa.Array) -> pa.Array:

@@ -49,6 +49,7 @@ class ColumnProfile(Private):
     parts: list[pa.Table] = field(default_factory=list)
     waiting: int = 0
     _kinds: np.ndarray | None = None
+    _read: pa.Array | None = None
 
     def add(self, column: pa.Array, weights: np.ndarray | None = None) -> None:
         """Count a batch of the column; each row as often as `weights: int64[row]` say, or once."""
@@ -99,12 +100,14 @@ class ColumnProfile(Private):
         """The values, their dates by ISO 8601, their numbers plain."""
         if self.format is None:
             return self.values
-        return (to_plain if is_notation(self.format) else in_iso)(self.values, self.format)
+        if self._read is None:
+            self._read = (to_plain if is_notation(self.format) else in_iso)(self.values, self.format)
+        return self._read
 
     def read_as(self, pattern: str | None) -> None:
         """From now on, with dates or numbers of this format."""
         if pattern != self.format:
-            self.format, self._kinds = pattern, None
+            self.format, self._kinds, self._read = pattern, None, None
 
     def date_votes(self) -> np.ndarray:
         """int64[class]: how many rows hold a date of each of the ways to write one."""
