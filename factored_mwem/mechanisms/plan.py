@@ -128,7 +128,9 @@ class Scope:
         scope = replace(scope, columns=columns, domain=domain)
         if domain is not None and scope.known:
             more = [attribute for attribute in scope.known if attribute.name not in domain]
-            scope = replace(scope, domain=Domain([*domain, *more], rules=domain.rules, dialect=domain.dialect))
+            scope = replace(
+                scope, domain=Domain([*domain, *more], rules=domain.rules, dialect=domain.dialect)
+            )
         if domain is None:
             scope._check_learnable()
         return scope

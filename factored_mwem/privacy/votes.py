@@ -90,7 +90,9 @@ class Votes:
         numbers, present = self.of(*NUMBERS), self.of(*NUMBERS) + self.of(*MOMENTS) + self.of(*TEXTS)
         written = [self.of(look) for look in ("clock", "amount") if self.believed(look)]
         most = max(written, default=0.0)
-        return most >= TOLERANCE * present > 0 and 2 * (most + numbers) > present and not self.believed("code")
+        return (
+            most >= TOLERANCE * present > 0 and 2 * (most + numbers) > present and not self.believed("code")
+        )
 
     def read(self, look: str, kinds: Mapping[str, float], zeros: int = 0) -> Votes:
         """The same where what looked like a text, one of LOOKS, is read: about so many rows of each of these

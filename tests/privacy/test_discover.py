@@ -32,6 +32,7 @@ from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover as discovery
+from factored_mwem.privacy import text_votes
 from factored_mwem.privacy.discover import SHIFT, ColumnDiscovery, discover, rows_seen
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.popular import with_decimals
@@ -111,8 +112,9 @@ def readings_of(
     sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, arrow)})), ["x"])["x"])
     votes = discovery.read_votes(session, "x", sealed, rho)
     if arrow == pa.string():
-        discovery.read_dates(session, [("x", sealed, votes)], rho)
-        discovery.read_notation(session, "x", sealed, votes, rho)
+        text_votes.read_dates(session, [("x", sealed, votes)], rho)
+        text_votes.read_notation(session, "x", sealed, votes, rho)
+        text_votes.is_rare(session, "x", sealed, 9.0, 100.0, rho)
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
     formats = {"date": "%m/%d/%Y", "integer": "$0", "number": "0%"} if arrow == pa.string() else {}
@@ -231,6 +233,10 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "notation_votes",
         lambda honest: lambda self: honest(self) + np.roll(honest(self), 8),
     ),
+    "all rows of a text count once it is shared": (
+        "beyond",
+        lambda honest: lambda self, most: np.array([self.counts[self.counts > most + 6].sum()]),
+    ),
     "a zone counts for all rows that say it, whoever they are": (
         "zones",
         lambda honest: lambda self: honest(self) * len(self.values),
@@ -328,7 +334,7 @@ def test_the_threshold_is_on_what_is_left_above_the_shift() -> None:
         (first,) = found_in(pa.table({"x": ["red"] * 5000 + ["blue"] * 5}), fake)
         enough = first.threshold + more
         fake = FakeNoise()
-        rows = pa.table({"x": ["red"] * enough + [f"u{i}" for i in range(5005 - enough)]})
+        rows = pa.table({"x": ["red"] * enough + [f"u{i}" for i in range(enough)]})
         (found,) = found_in(rows, fake)
         (call,) = [c for c in fake.calls if c.method == "threshold"]
         least = int(call.scale / SHIFT)

@@ -1,4 +1,4 @@
-"""Numbers as people write them: how most of a column are written, inside the budget or in a draft, and back."""
+"""Numbers as people write them: how most of a column are written, by noisy counts or in a draft, and back."""
 
 from __future__ import annotations
 
@@ -68,7 +68,21 @@ def test_times_of_day_are_told_and_come_back(pattern: str) -> None:
 
 
 def test_what_is_no_such_number_stays_as_it_is() -> None:
-    texts = ["1,23", "12,3456", "5 stars", "$", "%", "$5 %", "25:00", "13:00 PM", "9:60", "", "N/A", "rs12345", "1.234,5"]
+    texts = [
+        "1,23",
+        "12,3456",
+        "5 stars",
+        "$",
+        "%",
+        "$5 %",
+        "25:00",
+        "13:00 PM",
+        "9:60",
+        "",
+        "N/A",
+        "rs12345",
+        "1.234,5",
+    ]
     assert told(texts) is None and told(["12", "1234", "0.5"]) is None
     for pattern in ("$#,##0", "0%", "#,##0", *CLOCKS):
         assert to_plain(pa.array(texts), pattern).to_pylist() == texts
@@ -118,7 +132,7 @@ def test_amounts_and_times_are_learnt_as_numbers(tmp_path: Path) -> None:
         texts = real[name].str.replace('[$£%,"]', "", regex=True)
         numbers = texts.str.split(":").map(lambda p: 60 * int(p[0]) + int(p[1])) if name == "at" else texts
         assert abs(frame[name].to_pandas().mean() / numbers.astype(float).mean() - 1) < 0.03
-    assert 0 <= min(frame["at"].to_pylist()) and max(frame["at"].to_pylist()) < 1440
+    assert min(frame["at"].to_pylist()) >= 0 and max(frame["at"].to_pylist()) < 1440
     again = learnt(table, Domain.from_dict(made.domain.to_dict())).to_arrow()
     assert again.schema == frame.schema and not any(column.null_count for column in again.columns)
     errors = {error.name: error for error in evaluate(table, frame).columns}

@@ -1,9 +1,9 @@
-"""Notation: numbers as people write them, money, percent, thousands apart and times of day: text of a format to
+"""Notation: numbers as people write them (money, percent, thousands apart, times of day): text of a format to
 plain numbers, which everything else reads, and back; and which format the cells of a column seem to follow.
 
-A format is such as `$#,##0`, `0 EUR`, `0%` or `%H:%M`. Where there is one, plain numbers are read as well; what
-is not written so stays as it is. Of a percentage the number is the one that is written: 12% is 12. A time of
-day counts whole minutes from midnight on or, where the format has them, seconds.
+A format is such as `$#,##0`, `0 EUR`, `0%` or `%H:%M`. Where there is one, plain numbers are read as well;
+what is not written so stays as it is. Of a percentage the number is the one that is written: 12% is 12. A
+time of day counts whole minutes from midnight on or, where the format has them, seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SIGNS = ("$", "€", "£", "¥", "₹", "₽", "₩", "US$", "R$", "C$", "A$", "Rs", "Rs.", "kr", "USD", "EUR", "GBP", "CHF")
+SIGNS = (
+    "$",
+    "€",
+    "£",
+    "¥",
+    "₹",
+    "₽",
+    "₩",
+    "US$",
+    "R$",
+    "C$",
+    "A$",
+    "Rs",
+    "Rs.",
+    "kr",
+    "USD",
+    "EUR",
+    "GBP",
+    "CHF",
+)
 BESIDE = (
     ("", ""),
     *((sign + blank, "") for sign in SIGNS for blank in ("", " ")),
@@ -82,7 +101,9 @@ def _amount(text: pa.Array, pattern: str) -> pa.Array:
     signs = f"(?P<first>[+-]?){re.escape(before)}(?P<then>[+-]?)"
     parts = pc.extract_regex(_signed(text), f"^{signs}{_DIGITS}{re.escape(behind)}$")
     pieces = [pc.struct_field(parts, name) for name in ("first", "then", "digits", "places")]
-    return pc.replace_substring_regex(pc.binary_join_element_wise(*pieces, pa.scalar("", text.type)), "[+,]", "")
+    return pc.replace_substring_regex(
+        pc.binary_join_element_wise(*pieces, pa.scalar("", text.type)), "[+,]", ""
+    )
 
 
 def _signed(text: pa.Array) -> pa.Array:
@@ -117,7 +138,11 @@ def _clocks(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def _number(digits: pa.Array) -> np.ndarray:
     """int64[value]: 0 where there are no digits."""
-    return pc.if_else(pc.equal(digits, ""), pa.scalar("0", digits.type), digits).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return (
+        pc.if_else(pc.equal(digits, ""), pa.scalar("0", digits.type), digits)
+        .cast(pa.int64())
+        .to_numpy(zero_copy_only=False)
+    )
 
 
 def in_notation(numbers: pa.Array, pattern: str) -> pa.Array:
@@ -149,7 +174,9 @@ def notation_votes(values: pa.Array, counts: np.ndarray) -> np.ndarray:
     beside = pc.index_in(pairs, pa.array([WHOLE.join(pair) for pair in BESIDE], pairs.type))
     beside = pc.fill_null(beside, -1).to_numpy(zero_copy_only=False)
     grouped = pc.match_substring(piece["digits"], ",").to_numpy(zero_copy_only=False)
-    long, places = (pc.utf8_length(piece[name]).to_numpy(zero_copy_only=False) for name in ("digits", "places"))
+    long, places = (
+        pc.utf8_length(piece[name]).to_numpy(zero_copy_only=False) for name in ("digits", "places")
+    )
     evidence = np.where(grouped, 0, np.where(long > 3, 1, 2))
     there = pc.is_valid(parts).to_numpy(zero_copy_only=False) & (beside >= 0) & ((beside > 0) | grouped)
     one = np.flatnonzero(there)

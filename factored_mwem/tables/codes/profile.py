@@ -140,6 +140,11 @@ class ColumnProfile(Private):
             votes[KINDS.index("integer")] = counts[0]
         return np.concatenate([votes, counts[1:]])
 
+    def beyond(self, most: int) -> np.ndarray:
+        """int64[1]: the rows that values which are not null have beyond `most` each, of all together."""
+        counts = np.where(self.kinds == KINDS.index("null"), 0, self.counts)
+        return np.array([np.maximum(counts - most, 0).sum()], dtype=np.int64)
+
     def texts(self, without: Sequence[str], least: int = 0) -> dict[str, int]:
         """The rows of each value that is none of these kinds (nor null), less `least`, where any are left."""
         left = ~np.isin(self.kinds, [KINDS.index(k) for k in without]) & (self.counts > least)
