@@ -29,6 +29,7 @@ from factored_mwem.domain.grids import (
 from factored_mwem.domain.singles import around
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.tables.codes.kinds import MOMENTS, bounds_of_type, most_whole, written
+from factored_mwem.tables.codes.notation import CLOCKS
 from factored_mwem.tables.codes.parsing import is_text, value_type
 
 BIN_NOISE = 4.0
@@ -201,6 +202,8 @@ def bounds_of(found: FoundColumn) -> tuple[float, float]:
         scale = 1 if found.unit == "date" else MICROS_A_DAY
         first, last = bounds_of_type(found.column)  # in microseconds, where it has any
         return max(int(YEARS[0]) * scale, first), min(int(YEARS[-1]) * scale - 1, last)
+    if found.format in CLOCKS:
+        return 0, 86_399 if "%S" in found.format else 1_439
     arrow = value_type(found.column.type)
     least, most = (-np.inf, np.inf) if is_text(arrow) else bounds_of_type(found.column)
     if found.unit == "number":

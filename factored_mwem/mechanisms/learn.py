@@ -39,26 +39,27 @@ from factored_mwem.model.estimation import estimate_total
 from factored_mwem.privacy.discover import discover, value_thresholds
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.privacy.text_votes import RARE
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.public_columns import PublicColumns
 from factored_mwem.request.request import ToldColumn
 from factored_mwem.tables.backends.source import Source
 
-RARE = 0.9
-"""Hardly anything of a column of text was found when more of its values than this become `other`."""
-HOPELESS, HOPELESS_LINKED = 0.25, 0.6
-"""A release ends where the texts that are lost alone make this share of the rows wrong in the mean column; of
-one table among others later, for all would be lost.
-"""
-IN_VAIN = 0.5
-"""The same when all columns have been measured: most of the budget is spent then, and rows that say how far
-off they are are worth more than none.
+MUCH = 0.25
+"""A warning says so where noise hides this share of the rows in the mean column."""
+HOPELESS, HOPELESS_LINKED = 0.5, 0.6
+"""A release ends where it is this share: rows that say how far off they are are worth more than none, for by
+then half of the budget or more is spent; and of one table among others later, for all would be lost.
 """
 LOOKS = {
-    "clock": "most of its values look like times of day, which are text here: write them as numbers, such as "
-    "minutes since midnight, or with their date",
+    "clock": "most of its values look like times of day, and noisy counts do not tell how they are written: "
+    "write them as numbers, such as minutes since midnight, or with their date",
+    "amount": "most of its values look like numbers, and noisy counts do not tell what stands beside them: "
+    "write them plainly",
     "dated": "most of its values look like dates that are not written by ISO 8601: say how they are, as in "
     "--date-format '%m/%d/%Y %H:%M:%S', or store them as dates",
+    "rare": "hardly any of its texts are shared by enough rows to be told from noise (an identifier, or free "
+    "text)",
     "untold": "so few of its values are not missing that noise hides whether they are numbers, dates or "
     "text: declare its type",
 }
@@ -135,7 +136,7 @@ def learn(
         raise _nothing(session, what, 0.0, alone=len(found) == 1)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
     most = HOPELESS_LINKED if linked else HOPELESS
-    _check_texts(session, rows, found, None if not policy.drop_unique else needed, most)
+    _check_texts(session, rows, found, most)
     firsts = [First.of(column) for column in found]
     relations = relations_in(session, table, firsts, policy, rows)
     looked = to_measure(firsts, relations)
@@ -163,7 +164,7 @@ def learn(
     ]
     learnt = sum(a < len(looked) for a in kept)
     own = list(zip(pruned[:learnt], measured[:learnt], strict=True))
-    hidden = _check_worth(session, rows, own, relations, max(most, IN_VAIN))
+    hidden = _check_worth(session, rows, own, relations, most)
     learning = replace(_learnt(session, found, (firsts, known), pruned, measured, relations), hidden=hidden)
     if public is None:
         return _with_maps(learning, policy, rows)
@@ -323,20 +324,15 @@ def _check_texts(
     session: Session,
     rows: float,
     found: Sequence[FoundColumn],
-    needed: Collection[str] | None,
     most: float,
 ) -> None:
-    """Raises NothingLearnt if what is lost of texts alone hides too much: no other column is measured then.
-    `needed`: what is kept where columns of unique values are dropped, else None.
-    """
+    """Raises NothingLearnt if what is lost of texts alone hides too much: no other is measured then."""
     lost = {each.column.name: 0.0 for each in found}
     for each in found:
         if each.type == "string":
             missed = each.present - sum(each.texts.values())
             lost[each.column.name] = min(max(missed, 0.0) / rows, 1.0)
     unique = [name for name, share in lost.items() if share > RARE]
-    if needed is not None:
-        lost = {name: share for name, share in lost.items() if name not in unique or name in needed}
     hints = [f"; {each.column.name!r}: {LOOKS[each.looks]}" for each in found if each.looks]
     _check_lost(session, rows, lost, unique, most, hints[0] if hints else "")
 
@@ -367,15 +363,16 @@ def _check_lost(
     hint: str = "",
 ) -> str:
     """In words, if it is much. `lost`: the share of the rows that is wrong, by column; `unique`: where each
-    value is rare; `most`: of the mean column; `hint`: what may help.
+    value is rare, which is said of them, and no reason to withhold others; `most`: of the mean of those;
+    `hint`: what may help.
     """
-    mean = sum(lost.values()) / max(len(lost), 1)
-    if mean <= HOPELESS:
+    judged = [share for name, share in lost.items() if name not in unique] or [*lost.values()]
+    mean = sum(judged) / max(len(judged), 1)
+    if mean <= MUCH:
         return ""
-    worst = sorted((name for name in lost if lost[name] > HOPELESS), key=lost.__getitem__, reverse=True)
+    worst = sorted((name for name in lost if lost[name] > MUCH), key=lost.__getitem__, reverse=True)
+    worst = [name for name in worst if name not in unique] or worst
     what = f"noise hides {mean:.0%} of the average column, most of {some_names(worst)}"
-    if unique and len(unique) < len(lost):
-        what += f" (too few rows share any value of {some_names(unique)}: --drop-unique leaves that out)"
     if mean <= most:
         return f"{what}; a declared domain (`fmwem domain draft` prints one) would tell more of it"
     raise _nothing(session, what + hint, rows, alone=len(lost) == 1)

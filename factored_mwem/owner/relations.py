@@ -27,6 +27,7 @@ from factored_mwem.tables.codes.broken import (
     count_broken,
 )
 from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS
+from factored_mwem.tables.codes.notation import is_notation
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.table import Table
@@ -74,7 +75,8 @@ def _known(attribute: Attribute) -> Known:
     """How the cells of a column are read."""
     if attribute.type in ("integer", "number"):
         kind = "integer" if attribute.decimals is not None else attribute.type
-        return Known(NUMBERS, kind, 10.0 ** (attribute.decimals or 0))
+        notation = attribute.format if is_notation(attribute.format) else None
+        return Known(NUMBERS, kind, 10.0 ** (attribute.decimals or 0), format=notation)
     if attribute.type in ("date", "datetime"):
         return Known(MOMENTS, attribute.type, 1.0)
     return Known((), "string", 1.0)
@@ -115,7 +117,11 @@ def _widened(rule: Rule, attributes: Sequence[Attribute]) -> list[Attribute]:
     old = () if target.categorical else target.edges or ()
     inside = {place for edge in old if low < (place := round(float(edge) * steps)) < high}
     facts = target.model_dump(by_alias=True, exclude_unset=True) | {"type": target.type}
-    facts = {key: facts[key] for key in ("name", "type", "decimals", "constraints") if key in facts}
+    facts = {
+        key: facts[key]
+        for key in ("name", "type", "format", "decimals", "zeros", "constraints")
+        if key in facts
+    }
     if low < high:
         cuts = [low, *sorted(inside), high]
         edges = [cut / steps for cut in cuts] if target.type == "number" else cuts

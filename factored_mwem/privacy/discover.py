@@ -1,8 +1,9 @@
 """discover: what a domain is made of, learnt from the private table inside the budget.
 
-Per column: a noisy vote on what its values look like; its popular values by thresholded counts; of what is
-left of numbers and moments, noisy counts over a coarse public grid and, where those stand out, over a finer
-one. Of all columns together: counts of single numbers and moments in those cells, and values that are rarer.
+Per column: a noisy vote on what its values look like; of text how dates and numbers are written, and whether
+many rows share any (text_votes.py); its popular values by thresholded counts; of what is left of numbers and
+moments, noisy counts over a coarse public grid and, where those stand out, over a finer one. Of all columns
+together: counts of single numbers and moments in those cells, and values that are rarer.
 Every reading is charged first; a threshold's delta is charged too. Three passes over the rows serve all.
 What follows from the answers, bins among it, is made by learn.py of the mechanisms, which also measures the
 first marginals over them. Why it keeps the promise is said in `__init__.py` of this folder.
@@ -50,9 +51,9 @@ from factored_mwem.privacy.popular import (
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.privacy.single_values import AGAIN, single_values
-from factored_mwem.privacy.votes import BELIEVED, TOLERANCE, Votes
+from factored_mwem.privacy.text_votes import SHARED, TextVotes
+from factored_mwem.privacy.votes import Votes
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.dates import DateVotes
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, ZONES, kind_of
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
@@ -65,6 +66,8 @@ WORDS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
+RARE_WORDS = Fraction(1)
+"""The same of a column of text of which it is known that hardly any row shares its own: the whole look."""
 NARROW = (3,)
 """Cells of the first of those looks that are clear together, of which it is then known where they lie."""
 CLOSER, CLOSEST = Fraction(1, 8), 4
@@ -77,8 +80,6 @@ the 22 columns of BRFSS 2015 takes .18 of the budget, not .24.
 """
 ZONE = Fraction(1, 4)
 """And what timestamps of a column of text say of their zone."""
-DATES = Fraction(1)
-"""And how the dates of a column of text are written that are not written by ISO 8601."""
 AGREED = 0.9
 """The share of a column's moments that say a zone from which on all are written in it, not in UTC."""
 
@@ -118,43 +119,51 @@ def discover(
     each = {"boolean": 0, "string": WORDS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
-    pairs = zip(types, votes, strict=True)
-    dated = [at for at, (kind, seen) in enumerate(pairs) if kind == "string" and seen.looks() == "dated"]
-    if table.zone is not None:  # what is said of clocks holds for cells that are known to be times beforehand
-        dated = []
-    weights += DATES * len(dated)
-    part = (budget.amount * share(rows, len(names)) - first) / weights if weights else Fraction(0)
-    formats: dict[str, str | None] = {}
-    looked = [(names[at], profiles[names[at]], votes[at]) for at in dated]
-    for at, told in zip(dated, read_dates(session, looked, part * DATES), strict=True):
-        votes[at], formats[names[at]] = told
-        types[at] = votes[at].type()
+    asked = TextVotes.of(fields, votes, types, zoned=table.zone is not None)
+    weights += asked.weight
+    whole = budget.amount * share(rows, len(names)) - first
+    part = whole / weights if weights else Fraction(0)
+    few, _ = value_thresholds(budget, session.unit, share(rows, len(names)), len(names))
+    told = asked.read(session, list(profiles.items()), part, few, rows)
+    types, others = told.types, len(names) - len(told.rare)
+    glances = RARE_WORDS * len(told.rare) if others else Fraction(0)
+    left = weights - asked.weight - WORDS * len(told.rare) + glances
+    if left and told.rare:  # what they save is for the others, as if they were not there
+        own = budget.amount * share(rows, others) - first
+        part = max(part, (own - part * asked.weight) / left)
     keyed = sum(kind != "boolean" for kind in types)
-    second = second_share(keyed)
+    second = second_share(keyed - len(told.rare))
     delta = budget.discovery_delta / max(keyed, 1) * (1 - second)
     found = []
-    for column, seen, kind in zip(fields, votes, types, strict=True):
-        start = _begun(column, kind, seen, rows, formats.get(column.name))
+    for at, (column, seen, kind) in enumerate(zip(fields, told.votes, types, strict=True)):
+        start = _begun(column, kind, seen, rows, told.formats.get(at))
         sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory
-        if kind != "boolean":
-            cost = part * each.get(kind, VALUES) * (1 - second)
-            start = ColumnDiscovery(session, sealed, start).popular(cost, delta)
-        if start.kinds:
-            start = ColumnDiscovery(session, sealed, start).beside_values(part)
-        found.append(start)
+        cost = part * each.get(kind, VALUES) * (1 - second)
+        if at in told.rare:
+            start, cost = replace(start, looks="rare"), part * RARE_WORDS if glances else Fraction(0)
+        found.append(_read(session, sealed, start, part, cost, delta))
     counted = part * second * sum(VALUES for one in found if one.kinds)
     before = session.accountant.spent
     most = budget.amount * min(AGAIN, share(0.0, len(names)) - share(rows, len(names)))
     found = single_values(session, table, found, counted, most)
-    cost = part * second * sum(each.get(kind, VALUES) for kind in types)
+    cost = part * second * (sum(each.get(kind, VALUES) for kind in types) - WORDS * len(told.rare))
     if session.accountant.spent > before:
         cost -= counted
     return popular_together(session, table, found, cost, budget.discovery_delta * second)
 
 
+def _read(
+    session: Session, sealed: Sealed, start: FoundColumn, part: Fraction, cost: Fraction, delta: Fraction
+) -> FoundColumn:
+    """The column with its popular values, at this `cost` and `delta`, and the cells of its other numbers."""
+    if cost:
+        start = ColumnDiscovery(session, sealed, start).popular(cost, delta)
+    return ColumnDiscovery(session, sealed, start).beside_values(part) if start.kinds else start
+
+
 def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str | None) -> FoundColumn:
     """What the votes on a column of this kind say, among so many noisy rows; nothing of its values.
-    `written`: the format of its dates, where that was looked for.
+    `written`: the format of its dates or numbers, where that was looked for.
     """
     text = kind_of(column) == "string"
     return FoundColumn(
@@ -168,7 +177,7 @@ def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str |
         decimals=seen.decimals() if kind == "number" else None,
         zeros=seen.zeros if kind == "number" else 0,
         resolution=seen.resolution() if kind == "datetime" else None,
-        format=written if kind in MOMENTS else None,
+        format=written if kind != "string" else None,
         looks=seen.looks() if text and kind == "string" else "",
         mixed=text and kind not in ("boolean", "string") and seen.mixed(),
     )
@@ -209,37 +218,6 @@ def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> V
     charge = Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
     column: ColumnProfile = session._unseal(sealed, charge)
     return Votes.spelt(session.noise.add(column.spelt_votes(), scale=scale).astype(np.float64), scale)
-
-
-def read_dates(
-    session: Session, columns: Sequence[tuple[str, Sealed, Votes]], cost: Fraction
-) -> list[tuple[Votes, str | None]]:
-    """Of each column (name, profile, votes) the votes with its dates among the moments, and how these are
-    written; the same votes and None where noisy counts do not tell. Where columns tell whether the month or
-    the day is first, and say the same, it holds for the others. Cost: `cost` each.
-    """
-    looked = [vote_on_dates(session, *each, cost) for each in columns]
-    told = [votes.written(BELIEVED, TOLERANCE) for votes in looked]
-    orders = {one.order for one in told if one is not None and one.order is not None}
-    if len(orders) == 1:
-        order = orders.pop()
-        again = (votes.written(BELIEVED, TOLERANCE, order) for votes in looked)
-        told = [one or other for one, other in zip(told, again, strict=True)]
-    return [
-        (seen, None) if one is None else (seen.dated(one.kinds), one.pattern)
-        for (_, _, seen), one in zip(columns, told, strict=True)
-    ]
-
-
-def vote_on_dates(session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction) -> DateVotes:
-    """Noisy votes on how the dates of a column are written. A row votes for one of the public ways at most,
-    by its own value alone: L2 k (add-remove) or sqrt(2) k (replace).
-    """
-    sensitivity = session.unit.l2_squared_of_marginal
-    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    charge = Charge("discover", Mechanism.GAUSSIAN, (name, "dates"), scale, sensitivity)
-    column: ColumnProfile = session._unseal(sealed, charge)
-    return DateVotes(session.noise.add(column.date_votes(), scale=scale), scale, seen.of("dated"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -411,6 +389,7 @@ def value_thresholds(budget: Budget, unit: Unit, share: Fraction, columns: int) 
     of text: where its rows hold no other rare value, and whatever they hold. Public facts, nothing is spent.
     """
     left, second = budget.amount * (share - min(VOTES, share / 10)), second_share(columns)
+    left *= WORDS / (WORDS + SHARED)
     scale = scale_for(
         Mechanism.THRESHOLD, left * (1 - second) / columns, sensitivity=unit.l2_squared_of_marginal
     )

@@ -41,7 +41,8 @@ class FoundColumn:
     `cell_stddev`; none if nothing stands out. `multiple_of`: what nearly all of what is left of whole numbers
     is rounded to. `mixed`: whether the votes say that there are texts beside the numbers or moments of a
     column of text, found or not. `looks`: what most values of a column of text look like, one of LOOKS, or
-    "untold" where so few are there that noise hides of what kind they are. `rounded`: the noisy count of rows
+    "untold" where so few are there that noise hides of what kind they are, or "rare" where noisy counts tell
+    that hardly any are shared by many rows. `rounded`: the noisy count of rows
     that hold decimals in a column of whole numbers, too few to be told from its noise of `rounded_stddev`;
     that is 0 where it was not counted.
     """

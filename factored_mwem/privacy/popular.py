@@ -189,8 +189,10 @@ def second_share(columns: int) -> Fraction:
 
 def is_looked_at(found: FoundColumn) -> bool:
     """Whether rarer values are looked for: of numbers and moments, where any value of their own was found,
-    for the others have cells.
+    for the others have cells; of text, unless hardly any row shares its own.
     """
+    if found.looks == "rare":
+        return False
     return found.type == "string" or (found.type != "boolean" and bool(found.values or found.texts))
 
 

@@ -83,13 +83,26 @@ class Votes:
         found = (kind for kind in LOOKS if self.believed(kind) and 2 * self.of(kind) > present)
         return next(found, "" if present > 0 else "untold")
 
-    def dated(self, kinds: Mapping[str, float]) -> Votes:
-        """The same where dates that were not known are read: about so many rows of each of these kinds."""
+    def notated(self) -> bool:
+        """Whether most values of a column of text are numbers or times of day, some of which are not plain:
+        of money, say.
+        """
+        numbers, present = self.of(*NUMBERS), self.of(*NUMBERS) + self.of(*MOMENTS) + self.of(*TEXTS)
+        written = [self.of(look) for look in ("clock", "amount") if self.believed(look)]
+        most = max(written, default=0.0)
+        return (
+            most >= TOLERANCE * present > 0 and 2 * (most + numbers) > present and not self.believed("code")
+        )
+
+    def read(self, look: str, kinds: Mapping[str, float], zeros: int = 0) -> Votes:
+        """The same where what looked like a text, one of LOOKS, is read: about so many rows of each of these
+        kinds, of which whole numbers have so many `zeros` behind a point.
+        """
         noisy = self.noisy.copy()
         for kind, rows in kinds.items():
             noisy[KINDS.index(kind)] += rows
-            noisy[KINDS.index("dated")] -= rows
-        return replace(self, noisy=noisy)
+            noisy[KINDS.index(look)] -= rows
+        return replace(self, noisy=noisy, zeros=zeros or self.zeros)
 
     def mixed(self) -> bool:
         """Whether clearly more than a few values are texts."""

@@ -54,7 +54,7 @@ def test_its_numbers_are_those_of_evaluate(page: str, tmp_path: Path) -> None:
 
 
 def test_what_does_not_read_as_it_was_released_is_named_not_drawn(manifest: Path, tmp_path: Path) -> None:
-    strange = people().set_column(0, people().schema.names[0], pa.array(["$1"] * people().num_rows))
+    strange = people().set_column(0, people().schema.names[0], pa.array(["n1"] * people().num_rows))
     page = Path(private_report(manifest, strange, tmp_path / "strange.NOT-PRIVATE.html")).read_text()
     assert "holds text in the real table, and numbers in the synthetic one" in page
 

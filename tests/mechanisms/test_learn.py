@@ -81,7 +81,7 @@ def learnt(table: pa.Table, noise: Any, epsilon: float) -> tuple[Learning, Table
     policy, source = Policy.of(epsilon=epsilon), Local(open_table(table))
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
     small = (
-        mock.patch.multiple(learning, HOPELESS=2.0, IN_VAIN=2.0),
+        mock.patch.multiple(learning, HOPELESS=2.0),
         mock.patch.object(learning, "fewest_rows", lambda *_: -1e9),
     )
     with small[0], small[1]:  # no table is too small here
@@ -513,13 +513,11 @@ def test_a_column_that_is_dropped_does_not_end_the_release() -> None:
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     made = learn(session, source, None, policy)
     assert (made.domain.names, made.dropped) == (("a",), ("id",))
-    with pytest.raises(NothingLearnt, match="too few rows share any value of id: --drop-unique"):
-        learn(
-            Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
-            source,
-            None,
-            Policy.of(epsilon=10.0),
-        )
+    policy = Policy.of(epsilon=10.0)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    made = learn(session, source, None, policy)
+    assert made.domain.names == ("id", "a") and made.domain["id"].values == ("other",)
+    assert made.looks == {"id": "rare"} and not made.hidden
 
 
 FIFTEEN = {
@@ -574,17 +572,33 @@ def test_truth_values_need_few_rows_to_be_learnt() -> None:
 
 
 def test_texts_that_are_lost_end_it_before_anything_else_is_measured() -> None:
-    table = pa.table({f"c{a}": [f"{a} {i}" for i in range(3000)] for a in range(3)} | {"n": range(3000)})
+    """What is found of texts here, a fifth, is not what is hardly ever found."""
+    texts = {f"c{a}": ["x"] * 600 + [f"{a} {i}" for i in range(2400)] for a in range(3)}
+    table = pa.table(texts | {"n": range(3000)})
     policy = Policy.of(epsilon=1.0, delta=1e-9)
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     with (
         mock.patch.object(Session, "encode", side_effect=AssertionError("a column was encoded")),
-        pytest.raises(NothingLearnt, match="75% of the average column, most of c0, c1, c2"),
+        pytest.raises(NothingLearnt, match="60% of the average column, most of c0, c1, c2"),
     ):
         learn(session, open_source(table), None, policy)
-    dropping = Policy.of(epsilon=1.0, delta=1e-9, drop_unique=True)
-    session = Session(Accountant(dropping.budget(learn_domain=True)), policy.unit, FakeNoise())
-    assert learn(session, open_source(table), None, dropping).domain.names == ("n",)
+
+
+def test_texts_that_nobody_shares_cost_little() -> None:
+    """Seen to fail: .6 of epsilon 1 was spent before a table of names alone was refused, and beside names
+    other columns were found with what the names had left.
+    """
+    names = {f"c{a}": [f"{a} {i}" for i in range(4000)] for a in range(3)}
+    policy = Policy.of(epsilon=1.0, delta=1e-9)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    with pytest.raises(NothingLearnt, match="too rare to be told from noise"):
+        learn(session, open_source(pa.table(names)), None, policy)
+    assert session.accountant.spent < session.accountant.budget.amount / 20
+    fake = FakeNoise()
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
+    made = learn(session, open_source(pa.table(names | {"sex": ["F", "M"] * 2000})), None, policy)
+    scales = [call.scale for call in fake.calls if call.method == "threshold"]
+    assert made.domain["sex"].values == ("F", "M") and scales[-1] < scales[0] / 2
 
 
 @pytest.mark.parametrize(("loss", "told"), [(0.2, ""), (0.3, "30% of the average column"), (0.6, None)])

@@ -32,6 +32,7 @@ from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover as discovery
+from factored_mwem.privacy import text_votes
 from factored_mwem.privacy.discover import SHIFT, ColumnDiscovery, discover, rows_seen
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.popular import with_decimals
@@ -65,7 +66,8 @@ DATES = (
     "3/14/2020", "14/3/2020", "1/2/20 0:00", "01.02.2020 12:00 AM", "2020/1/1", "1-Jan-2020",
     "20200101", "2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00", "2020-01-01T00:00:00+0200",
 )  # fmt: skip
-TEXTS = [*NUMBERS, *DATES, "nan", "N", "true", " 1", "", None, "N ", "N\x00", "N\x00x"]
+AMOUNTS = ("$1", "-$1.00", "($1,000)", "1,000", "1%", "1 %", "14:35", "2:35 PM")
+TEXTS = [*NUMBERS, *DATES, *AMOUNTS, "nan", "N", "true", " 1", "", None, "N ", "N\x00", "N\x00x"]
 HUGE = (1e308, -1e308, math.inf, -math.inf, math.nan, 2.0**53)
 FLOATS = [0.0, -0.0, 1.0, 1.5, 0.29, 0.28999999999999998, None, *HUGE]
 POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -110,10 +112,13 @@ def readings_of(
     sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, arrow)})), ["x"])["x"])
     votes = discovery.read_votes(session, "x", sealed, rho)
     if arrow == pa.string():
-        discovery.read_dates(session, [("x", sealed, votes)], rho)
+        text_votes.read_dates(session, [("x", sealed, votes)], rho)
+        text_votes.read_notation(session, "x", sealed, votes, rho)
+        text_votes.is_rare(session, "x", sealed, 9.0, 100.0, rho)
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
-    found = dataclasses.replace(found, format="%m/%d/%Y" if (arrow, kind) == (pa.string(), "date") else None)
+    formats = {"date": "%m/%d/%Y", "integer": "$0", "number": "0%"} if arrow == pa.string() else {}
+    found = dataclasses.replace(found, format=formats.get(kind))
     found = ColumnDiscovery(session, sealed, found).popular(rho, Fraction(1, 10**6))
     if kind != "string":
         found = ColumnDiscovery(session, sealed, found).beside_values(rho)
@@ -224,6 +229,14 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "date_votes",
         lambda honest: lambda self: honest(self) + np.roll(honest(self), 1),
     ),
+    "a number counts as grouped and as plain": (
+        "notation_votes",
+        lambda honest: lambda self: honest(self) + np.roll(honest(self), 8),
+    ),
+    "all rows of a text count once it is shared": (
+        "beyond",
+        lambda honest: lambda self, most: np.array([self.counts[self.counts > most + 6].sum()]),
+    ),
     "a zone counts for all rows that say it, whoever they are": (
         "zones",
         lambda honest: lambda self: honest(self) * len(self.values),
@@ -238,6 +251,7 @@ SEEN = [
     ("text", ONE, ["1"] * 9, ["1"] * 8, "integer", Fraction(50)),
     ("text", ONE, ["1"] * 9 + ["0.29"] * 9, ["1"] * 9 + ["0.29"] * 8, "integer", Fraction(50)),
     ("text", ONE, ["1/2/2020"] * 9, ["1/2/2020"] * 8, "date", Fraction(50)),
+    ("text", ONE, ["$1"] * 9, ["$1"] * 8, "integer", Fraction(50)),
     ("text", ONE, ["1.0"] * 9, ["1.0"] * 8, "number", Fraction(50)),
     ("integer", ONE, [40] * 9, [40] * 8, "integer", Fraction(50)),
     ("text", ONE, ["2020-01-01Z", "N"] * 9, ["2020-01-01Z", "N"] * 8 + ["N"], "datetime", Fraction(50)),
@@ -320,7 +334,7 @@ def test_the_threshold_is_on_what_is_left_above_the_shift() -> None:
         (first,) = found_in(pa.table({"x": ["red"] * 5000 + ["blue"] * 5}), fake)
         enough = first.threshold + more
         fake = FakeNoise()
-        rows = pa.table({"x": ["red"] * enough + [f"u{i}" for i in range(5005 - enough)]})
+        rows = pa.table({"x": ["red"] * enough + [f"u{i}" for i in range(enough)]})
         (found,) = found_in(rows, fake)
         (call,) = [c for c in fake.calls if c.method == "threshold"]
         least = int(call.scale / SHIFT)

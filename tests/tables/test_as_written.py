@@ -56,11 +56,23 @@ def test_markers_are_those_of_pandas() -> None:
     assert set(kinds_of(pa.array(MARKERS)).tolist()) == {KINDS.index("marker")}
 
 
-def test_times_of_day_and_dates_that_nobody_declared_are_told_from_other_text() -> None:
+def test_times_of_day_dates_and_amounts_that_nobody_declared_are_told_from_other_text() -> None:
     written = {
         "clock": ["11:38:36", "9:05", "23:59:59.250", "4:30 PM"],
         "dated": ["9/30/1990 0:00:00", "31.12.2024", "2024/1/31", "03-Feb-99 10:15"],
-        "string": ["1.2.3.4", "10:99", "12/2024", "a 11:38", "9/30/1990 to 1/1/1991", "555-1234"],
+        "amount": ["$1,234", "(£5.00)", "12 %", "1,234,567.5", "EUR 3"],
+        "string": [
+            "1.2.3.4",
+            "10:99",
+            "12,34",
+            "5 stars",
+            "kr",
+            "rs1234",
+            "12/2024",
+            "a 11:38",
+            "9/30/1990 to 1/1/1991",
+            "555-1234",
+        ],
     }
     for kind, texts in written.items():
         assert [KINDS[k] for k in kinds_of(pa.array(texts)).tolist()] == [kind] * len(texts)

@@ -20,6 +20,7 @@ from factored_mwem.privacy.votes import TOLERANCE
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.dates import DateVotes, date_votes, in_iso
 from factored_mwem.tables.codes.kinds import MISSING
+from factored_mwem.tables.codes.notation import CLOCKS, NotationVotes, notation_votes, to_plain
 from factored_mwem.tables.codes.parsing import (
     is_number,
     is_text,
@@ -136,7 +137,7 @@ def read_alike(
     """
     declared = missing is not None
     missing = (*MISSING, *MARKERS) if missing is None else missing
-    real, synthetic = _in_iso(real, missing), _in_iso(synthetic, missing)
+    real, synthetic = _plainly(real, missing), _plainly(synthetic, missing)
     held = {column.holds for column in (real, synthetic)} - {None}
     if "moment" in held and len(held) > 1:
         what = f"is {spelt(real.values.type)} in the real table but {spelt(synthetic.values.type)}"
@@ -150,14 +151,23 @@ def read_alike(
     return kind, unit, _values(real, number_part, missing), _values(synthetic, number_part, missing)
 
 
-def _in_iso(column: ReadColumn, missing: Collection[str]) -> ReadColumn:
-    """With the dates of a column of text by ISO 8601, if most of its values are dates of one other kind."""
+def _plainly(column: ReadColumn, missing: Collection[str]) -> ReadColumn:
+    """With the dates of a column of text by ISO 8601, if most of its values are dates of one other kind, or
+    with its numbers plain, if more than a few are not.
+    """
     if column.index is None or not len(column.values):
         return column
     rows = _present(column, missing)
     exact = DateVotes(date_votes(column.values, rows), 0.0, float(rows.sum()))
     written = exact.written(0.0, TOLERANCE)
-    return column if written is None else replace(column, values=in_iso(column.values, written.pattern))
+    if written is not None:
+        return replace(column, values=in_iso(column.values, written.pattern))
+    votes = notation_votes(column.values, rows)
+    amounts, clocks = (float(part.sum()) for part in np.split(votes, [-len(CLOCKS)]))
+    told = NotationVotes(votes, 0.0, amounts, clocks).written(0.0)
+    if told is None or max(amounts, clocks) < TOLERANCE * rows.sum():
+        return column
+    return replace(column, values=to_plain(column.values, told.pattern))
 
 
 def _kind(real: ReadColumn, synthetic: ReadColumn, missing: Collection[str]) -> tuple[Kind, Unit]:

@@ -41,7 +41,8 @@ def private_report(
 
     `manifest`: the release's, its rows beside it. `path`: by default NAME.NOT-PRIVATE.html in the current
     folder, which may not be where public files lie; any other name must say NOT-PRIVATE, too. `columns`:
-    those to compare. `records`, `dialect`: how a text table is written, as in `evaluate`.
+    those to compare. `records`, `dialect`: how a text table is written, as in `evaluate`; what is not said
+    there is as the release was told.
 
     Returns: the path of the page. Raises InputError if its name does not say NOT-PRIVATE, is a public file's,
     or the rows are not beside the manifest.
@@ -66,6 +67,8 @@ def private_report(
     exists = IfExists(overwrite)
     target.check(exists)
     published, domain = manifest_at(stated)
+    told = published.asked_policy.dialect.beside(domain.dialect).model_dump(exclude_none=True)
+    dialect = Dialect(**told | dialect.model_dump(exclude_none=True))
     rows = rows_beside(stated, published)
     if rows is None:
         raise InputError(f"the rows that {stated} names are not beside it; put them there")

@@ -37,6 +37,7 @@ from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import DEFAULT_MAX_ROWS, Policy
+from factored_mwem.tables.codes.notation import CLOCKS
 from factored_mwem.tables.codes.parsing import value_type
 
 if TYPE_CHECKING:
@@ -297,6 +298,8 @@ def _unordered(plan: Plan) -> Iterator[str]:
         from factored_mwem.mechanisms.learn import LOOKS
 
         why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
+    elif kind in ("integer", "number") and form != "default":
+        why = f"its numbers are written as {form!r}, which nothing tells beforehand"
     elif form != "default":
         why = f"only --date-format {form!r} tells beforehand how its dates are written"
     else:
@@ -336,10 +339,17 @@ def _unseen_decimals(plan: Plan) -> Iterator[str]:
 
 
 def _formats(plan: Plan) -> Iterator[str]:
-    """How dates are written, where noisy counts told it."""
+    """How dates and numbers are written, where noisy counts told it."""
     learnt = plan.learning.fates if plan.learning is not None else ()
     for attribute in plan.domain:
-        if attribute.name in learnt and attribute.format != "default":
+        if attribute.name not in learnt or attribute.format == "default":
+            continue
+        if attribute.type in ("integer", "number"):
+            unit = ""
+            if attribute.format in CLOCKS:
+                unit = f", whole {'seconds' if '%S' in attribute.format else 'minutes'} since midnight"
+            yield f"numbers of {attribute.name!r} are read as {attribute.format}{unit}, as noisy counts tell"
+        else:
             yield (
                 f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts tell; where "
                 "they are written otherwise, say so with --date-format"

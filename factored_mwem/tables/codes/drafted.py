@@ -13,6 +13,7 @@ from factored_mwem.domain.attribute import MAX_NUMBER, ONE_BIN_EACH, WIDEST, Att
 from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, written
 from factored_mwem.tables.codes.mass import MOST_BINS, RARE, mass_edges, popular
+from factored_mwem.tables.codes.notation import NotationVotes
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile
 
 MAX_CATEGORIES = 200
@@ -28,6 +29,8 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 
 def drafted_attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:
     """A column as its profile shows it; `typed`: its kind where the table is typed, else None."""
+    notation = _notation(column) if typed is None else None
+    column.read_as(notation)
     votes = dict(zip(KINDS, column.votes().tolist(), strict=True))
     form = _form(column, votes, typed)
     null = votes["null"] + (votes["marker"] if form.type != "string" else 0)
@@ -37,8 +40,10 @@ def drafted_attribute(name: str, column: ColumnProfile, typed: str | None) -> At
         facts |= _texts(column)
     elif form.type != "boolean":
         facts |= _precision(votes, form)
-        if form.type == "number" and form.sentinels:
+        if form.type == "number" and (form.sentinels or notation):
             facts["zeros"] = _zeros(column)
+        if notation is not None and form.kinds == NUMBERS:
+            facts["format"] = notation
         if form.type == "datetime" and typed is None:
             facts["timeZone"] = _zone(column)
         listed = _values(_distinct(column, form, facts.get("decimals")), form.sentinels)
@@ -105,6 +110,14 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
     if form.type == "datetime" and not votes["datetime"]:
         return {"resolution": next((r for r in reversed(RESOLUTIONS) if votes[r]), None)}
     return {}
+
+
+def _notation(column: ColumnProfile) -> str | None:
+    """How most of the numbers are written that are not plain; None if there are none."""
+    votes = column.votes()
+    amounts, clocks = (float(votes[KINDS.index(kind)]) for kind in ("amount", "clock"))
+    told = NotationVotes(column.notation_votes(), 0.0, amounts, clocks).written(0.0)
+    return None if told is None else told.pattern
 
 
 def _zeros(column: ColumnProfile) -> int | None:

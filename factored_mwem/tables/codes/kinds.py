@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import MARKERS, WIDEST, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.errors import InputError
+from factored_mwem.tables.codes.notation import AMOUNT
 from factored_mwem.tables.codes.parsing import (
     DECIMAL,
     MOMENT,
@@ -29,15 +30,16 @@ DECIMALS = tuple(f"{d} decimals" for d in range(1, MAX_DECIMALS + 1))
 RESOLUTIONS = ("day", "hour", "minute", "second")
 KINDS = (
     "null", "boolean", "integer", *DECIMALS, "number", "date", *RESOLUTIONS, "datetime", "code", "string",
-    "marker", "clock", "dated",
+    "marker", "clock", "dated", "amount",
 )  # fmt: skip
 """What a value can look like: a number by how many decimals it needs, a timestamp by what it is a multiple
 of. A code is digits after a zero, which "0311" would lose as a number. A marker is null, but a word in a
-column of text. A time of day (clock) and a date that is not written by ISO 8601 (dated) are texts.
+column of text. A time of day (clock), a date that is not written by ISO 8601 (dated) and a number that has
+something beside or between its digits (amount) are texts.
 """
 NUMBERS = ("integer", *DECIMALS, "number")
 MOMENTS = ("date", *RESOLUTIONS, "datetime")
-LOOKS = ("clock", "dated")
+LOOKS = ("clock", "dated", "amount")
 TEXTS = ("boolean", "string", *LOOKS)
 ZEROS = 6
 """Whole numbers of a column of text may be written with so many zeros behind a point, or none."""
@@ -57,6 +59,7 @@ _PATTERNS = {
     "clock": rf"^{_CLOCK}$",
     "dated": rf"^([0-9]{{1,2}}[/.-]([0-9]{{1,2}}|[A-Za-z]{{3}})[/.-]([0-9]{{4}}|[0-9]{{2}})|"
     rf"[0-9]{{4}}[/.][0-9]{{1,2}}[/.][0-9]{{1,2}})([ T]{_CLOCK})?$",
+    "amount": AMOUNT,
 }
 """Tried in this order; what matches none is text."""
 

@@ -26,6 +26,7 @@ from factored_mwem.tables.codes.kinds import (
     zeros_of,
     zones_of,
 )
+from factored_mwem.tables.codes.notation import is_notation, notation_votes, to_plain
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.inputs.table import Private, Table
 
@@ -41,13 +42,14 @@ NO_VALUES = np.zeros(0)
 @dataclass(slots=True, eq=False, repr=False)
 class ColumnProfile(Private):
     """The distinct values of a column and how often each comes: `values` (Arrow), `counts: int64[value]`;
-    its dates are written by ISO 8601 and, if one is known, by a `format`.
+    its dates are written by ISO 8601 and its numbers plainly and, if one is known, by a `format`.
     """
 
     format: str | None = None
     parts: list[pa.Table] = field(default_factory=list)
     waiting: int = 0
     _kinds: np.ndarray | None = None
+    _read: pa.Array | None = None
 
     def add(self, column: pa.Array, weights: np.ndarray | None = None) -> None:
         """Count a batch of the column; each row as often as `weights: int64[row]` say, or once."""
@@ -95,17 +97,25 @@ class ColumnProfile(Private):
 
     @property
     def _cells(self) -> pa.Array:
-        """The values, their dates by ISO 8601."""
-        return self.values if self.format is None else in_iso(self.values, self.format)
+        """The values, their dates by ISO 8601, their numbers plain."""
+        if self.format is None:
+            return self.values
+        if self._read is None:
+            self._read = (to_plain if is_notation(self.format) else in_iso)(self.values, self.format)
+        return self._read
 
     def read_as(self, pattern: str | None) -> None:
-        """From now on, with dates of this format."""
+        """From now on, with dates or numbers of this format."""
         if pattern != self.format:
-            self.format, self._kinds = pattern, None
+            self.format, self._kinds, self._read = pattern, None, None
 
     def date_votes(self) -> np.ndarray:
         """int64[class]: how many rows hold a date of each of the ways to write one."""
         return date_votes(self.values, self.counts)
+
+    def notation_votes(self) -> np.ndarray:
+        """int64[class]: how many rows hold a number of each of the ways to write one that is not plain."""
+        return notation_votes(self.values, self.counts)
 
     @property
     def kinds(self) -> np.ndarray:
@@ -125,10 +135,15 @@ class ColumnProfile(Private):
         votes, counts = self.votes(), np.zeros(ZEROS + 1, dtype=np.int64)
         which = np.flatnonzero(self.kinds == KINDS.index("integer"))
         if is_text(self.values.type) and len(which):
-            zeros = zeros_of(self.values.take(pa.array(which)))
+            zeros = zeros_of(self._cells.take(pa.array(which)))
             counts += np.bincount(zeros, self.counts[which], minlength=ZEROS + 1).astype(np.int64)
             votes[KINDS.index("integer")] = counts[0]
         return np.concatenate([votes, counts[1:]])
+
+    def beyond(self, most: int) -> np.ndarray:
+        """int64[1]: the rows that values which are not null have beyond `most` each, of all together."""
+        counts = np.where(self.kinds == KINDS.index("null"), 0, self.counts)
+        return np.array([np.maximum(counts - most, 0).sum()], dtype=np.int64)
 
     def texts(self, without: Sequence[str], least: int = 0) -> dict[str, int]:
         """The rows of each value that is none of these kinds (nor null), less `least`, where any are left."""
