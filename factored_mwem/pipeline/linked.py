@@ -121,7 +121,7 @@ def own_requests(request: LinkedRequest) -> Iterator[tuple[LinkedTable, Request]
         domain = request.domain_of(table, known)
         workload, policy = request.workload(table, known), request.policy_of(table)
         own = Request.of(views.shape(table), workload, policy, domain=domain)
-        yield table, replace(own, known=tuple(known))
+        yield table, replace(own, known=tuple(known), hanging=request.hanging(table))
 
 
 def make_linked(
@@ -168,7 +168,7 @@ def make_linked(
         told = _told(request, table, made, most[table.name], spent.pinned["seed"])
         below = [each.name for each in package.children(table.name) if used[each.name].looks]
         counted = {count_of(name): used[name].looks for name in below}
-        own = replace(own, known=tuple(known), told=told, counted=counted)
+        own = replace(own, known=tuple(known), told=told, counted=counted, hanging=request.hanging(table))
         apart = replace(spent, spending=spending_of(own))
         made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])
     spent.drawn()  # ---- ... to here

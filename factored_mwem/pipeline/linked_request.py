@@ -128,7 +128,11 @@ class LinkedRequest:
 
     def modelled(self, table: LinkedTable) -> list[str]:
         """The columns of a table that are modelled, and how many rows of others hang on its rows."""
-        return [*self.own[table.name], *(count_of(c.name) for c in self.package.children(table.name))]
+        return [*self.own[table.name], *self.hanging(table)]
+
+    def hanging(self, table: LinkedTable) -> tuple[str, ...]:
+        """The columns that say how many rows of each child hang on a row of a table."""
+        return tuple(count_of(child.name) for child in self.package.children(table.name))
 
     @property
     def own(self) -> dict[str, list[str]]:
@@ -152,12 +156,13 @@ class LinkedRequest:
 
     def policy_of(self, table: LinkedTable, constant: Sequence[str] = ()) -> Policy:
         """The policy of the release of one table: of a root's rows, or of whatever hangs on a root."""
-        as_read = {"privacy_id": ROOT, "records": "checked"} | dict.fromkeys(Dialect.model_fields)
+        as_read = {"records": "checked"} | dict.fromkeys(Dialect.model_fields)
+        as_read["date_format"] = self.policy.date_format  # a warning asks for it
         chosen = self.policy.chosen | as_read
-        if table.parent is None:
+        if table.parent is None:  # each root has one row (`LinkedViews`), so no column need name it
             return Policy.made({**chosen, "contributions": 1})
-        facts = {"people": True, "person_columns": tuple(constant), "order_by": table.order_by}
-        return Policy.made({**chosen, **facts})
+        whose = {"privacy_id": ROOT, "people": True, "person_columns": tuple(constant)}
+        return Policy.made({**chosen, **whose, "order_by": table.order_by})
 
     def domain_of(self, table: LinkedTable, known: Sequence[Attribute] = ()) -> Domain | None:
         """The domain that is declared for the columns of a table which are not `known`."""

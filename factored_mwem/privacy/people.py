@@ -174,8 +174,9 @@ def rows_of_roots(session: Session, rows: np.ndarray, ends: Sequence[int], table
     last = 1 + last_seen(noisy[1:], stddev, BY_NOISE_OF_ROOTS)
     people = float(noisy[1:].sum())
     beyond = _share(noisy[last + 1 :], people) if last + 1 < len(ends) else None
+    full = _share(noisy[last:], people) if beyond is None else 0.0
     used = tuple(replace(look, noisy=look.noisy[: last + 1]) for look in looks)
-    return RowsUsed(ends[last], beyond, people, ends=tuple(ends[: last + 1]), looks=used)
+    return RowsUsed(ends[last], beyond, people, full, tuple(ends[: last + 1]), used)
 
 
 def _share(noisy: np.ndarray, people: float) -> float:

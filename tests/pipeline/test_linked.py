@@ -20,6 +20,7 @@ from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded, NothingLearnt
 from factored_mwem.files.files import IfExists
+from factored_mwem.mechanisms.shares import NUMBERS_TIMES
 from factored_mwem.pipeline.linked import _told
 from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.linked_rows import LinkedModels, LinkedRelease, _seen
@@ -246,8 +247,21 @@ def test_how_many_rows_hang_on_roots_is_fitted_as_it_was_counted_for_the_cap(exa
     counted = np.bincount(each, minlength=4)
     counted[0] = HOMES - len(each)
     assert len(seen) > 1 and all(np.abs(noisy - counted).max() < 15 for noisy in seen)
-    told = [*homes.manifest.warnings, *homes.answer("count").notes, homes.manifest.left_out]
+    told = [*homes.manifest.warnings, *homes.answer("count").notes, homes.manifest.asked_policy.left_out]
     assert not any("in no count" in text for text in told)  # seen to fail: "of each person by 'root' 1 row"
+    first = {m.positions: m.stddev * m.noisy.size ** (1 / 3) for m in reversed(homes.measurements)}
+    assert first[(at,)] == pytest.approx(NUMBERS_TIMES**-0.5 * first[(1 - at,)], rel=0.01)  # gets more
+
+
+def test_a_root_alone_leaves_nothing_out_and_is_warned_of_short_years(tmp_path: Path) -> None:
+    """Both went by what hangs on a root: "of each person by 'root' 1 row", and no word of the century."""
+    born = ["03/05/61", "07/08/99"] * 400
+    people = pd.DataFrame({"id": range(800), "born": born, "rows of none": born})
+    people.to_csv(tmp_path / "people.csv", index=False)
+    package = Package.of([LinkedTable("people", tmp_path / "people.csv", "id")])
+    made = release_tables(package, 1, epsilon=100.0, date_format="%d/%m/%y").releases["people"]
+    told = "\n".join([*made.manifest.warnings, *made.answer("count").notes])
+    assert "'born', 'rows of none': years of two digits" in told and "in no count" not in told
 
 
 def test_numbers_that_noise_alone_put_into_far_classes_are_drawn_anew() -> None:

@@ -209,7 +209,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
 def _of_the_input(plan: Plan) -> Iterator[str]:
     """Warnings of the policy and the domain file about the input that the released rows do not show."""
     policy, declared = plan.policy, plan.request.declared
-    if policy.left_out and not plan.request.counted:  # of a root of several tables each has one row
+    if policy.left_out:
         yield f"{policy.left_out}: --contributions says how many, and --people lets a person weigh one"
     if declared is not None and declared.questions:
         yield (

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from factored_mwem.domain.attribute import ROWS_OF
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, without_example
 from factored_mwem.mechanisms.result import UPPER
@@ -245,14 +244,6 @@ class Manifest(Statement):
         except ValidationError as error:
             problem = complaint(error)
         raise InputError(f"its policy: {problem}")
-
-    @property
-    def left_out(self) -> str:
-        """Which rows are in no count, see `Policy.left_out`: none of the root of tables that belong together,
-        of which each has one row.
-        """
-        root = any(attribute.name.startswith(ROWS_OF) for attribute in self.attributes)
-        return "" if root else self.asked_policy.left_out
 
     @property
     def columns(self) -> tuple[AttributeFacts, ...]:
