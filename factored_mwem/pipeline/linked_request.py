@@ -204,12 +204,15 @@ class LinkedRequest:
         return Workload.of(clique for clique in cliques if len(clique) == widest)
 
     def tables(self) -> dict[str, Table]:
-        """What is read of the private tables, by this process."""
-        why = (
-            "tables that belong together are read by this program; name files, data frames or a database, "
-            "and of a Spark frame what its toArrow() gives"
-        )
-        return {name: source.read_here(why) for name, source in self.sources.items()}
+        """What is read of the private tables, by this process. Of a table on a cluster that nothing hangs on,
+        and whose rows have no order, no more rows come of each parent than are used of a root.
+        """
+        return {each.name: self._gathered(each) for each in self.package.private}
+
+    def _gathered(self, table: LinkedTable) -> Table:
+        whole = table.parent is None or table.order_by is not None or self.package.children(table.name)
+        reference = None if whole or table.parent is None else table.parent.column
+        return self.sources[table.name].gathered(reference, self.most_rows)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -108,6 +108,15 @@ class OpenedSource(Source):
         where people cannot be counted, or their rows not put in order.
         """
 
+    def gathered(self, reference: str | None, most: int) -> Table:
+        """The table, for this process to read wherever its rows are. Reads none; InputError where it cannot.
+
+        Where a cluster hands rows over, their order follows from their cells alone. If a column `reference`
+        is named, at most `most` rows with the same cell there come, chosen by a rule that looks at these
+        alone, and none without one.
+        """
+        return self.read_here("tables that belong together are read by this program: name files or frames")
+
     @abstractmethod
     def fingerprint(self, key: bytes) -> bytes:
         """A keyed code of all rows, for the private ledger alone. Reads rows."""
