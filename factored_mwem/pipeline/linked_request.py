@@ -19,6 +19,7 @@ from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError, did_you_mean, shown
 from factored_mwem.pipeline.linked_views import (
+    PARENT,
     ROOT,
     beside,
     count_attribute,
@@ -117,7 +118,7 @@ class LinkedRequest:
                 raise InputError(
                     f"table {each.name!r}: no column {shown(each.order_by)} of its own to order it by{near}"
                 )
-            names = [ROOT, ROWS_OF_PERSON, *self.modelled(each)]
+            names = [ROOT, PARENT, ROWS_OF_PERSON, *self.modelled(each)]
             for above in self.package.ancestors(each):
                 names += [beside(above.name, name) for name in self.modelled(above)]
             twice = next((name for name in names if names.count(name) > 1), None)

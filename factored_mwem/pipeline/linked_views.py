@@ -33,6 +33,8 @@ from factored_mwem.tables.inputs.table import Private, Table
 
 ROOT = "root"
 """The column of a view that names the root of a row."""
+PARENT = "row it hangs on"
+"""The column of a view that names that row, of rows that hang on others than a root."""
 
 
 def beside(table: str, column: str) -> str:
@@ -153,8 +155,11 @@ class LinkedViews(Private):
                     columns[beside(above.name, name)] = cells.take(pa.array(at))
             at = self._rows[above.name].parent[at]
         ordered = {name: columns[name] for name in (*to_learn, *known)}
-        root = {} if table.parent is None else {ROOT: self._named(table)}
-        return Local(typed_view(root | ordered, self.zones[table.name]))
+        if table.parent is not None:
+            ordered = {ROOT: self._named(table), **ordered}
+            if table.parent.of != self.package.root.name:
+                ordered[PARENT] = pa.array(rows.parent)
+        return Local(typed_view(ordered, self.zones[table.name]))
 
     def _columns(self, table: LinkedTable, most: Mapping[str, int]) -> dict[str, pa.Array]:
         """Those that are modelled."""

@@ -208,7 +208,8 @@ def _agreeing(session: Session, plan: Plan, table: PeopleSource) -> Plan:
     people = plan.people
     if people is None or people.most_rows < 2:
         return plan
-    shares = agreement_in(session, table, plan.domain, people.constant, people.people)
+    same = {*people.constant, *plan.request.shared}
+    shares = agreement_in(session, table, plan.domain, same, people.people, plan.request.family)
     return replace(plan, people=people._replace(agreement=shares))
 
 

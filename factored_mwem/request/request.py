@@ -77,6 +77,9 @@ class Request(PrivateTable):
     """Of these: noisy counts of all their values that were paid for before, and are fitted with the rest."""
     hanging: tuple[str, ...] = ()
     """Of these: how many rows of other tables hang on a row."""
+    family: str | None = None
+    """The column that parts the rows of a person; in each part the columns `shared` are the same."""
+    shared: tuple[str, ...] = ()
 
     @classmethod
     def of(

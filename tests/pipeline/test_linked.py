@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -121,6 +122,47 @@ def test_how_many_rows_hang_on_each_is_kept(exact: LinkedRelease) -> None:
         return counted / counted.sum()
 
     assert np.abs(numbers(made) - numbers(real)).sum() / 2 < 0.03
+
+
+def test_rows_that_hang_on_one_row_are_alike_as_often_as_real_ones() -> None:
+    """At the second level, too: there two wards of a person were the same by chance alone, .34 of pairs for
+    .86. Seen to fail, with .57, where all pairs of a home are counted.
+    """
+    rng = np.random.default_rng(4)
+    person = np.repeat(np.arange(2 * HOMES), rng.integers(1, 5, 2 * HOMES))
+    usual = rng.choice(["a", "b", "c"], 2 * HOMES)[person]
+    ward = np.where(rng.random(len(person)) < 0.9, usual, rng.choice(["a", "b", "c"], len(person)))
+    homes, persons = town().private[0], np.arange(2 * HOMES)
+    sexes = np.where(persons % 2, "F", "M")
+    package = Package.of(
+        [
+            homes,
+            LinkedTable(
+                "persons",
+                pa.table({"id": persons, "sex": sexes, "home": persons // 2 + 10}),
+                "id",
+                Reference("home", "homes"),
+            ),
+            LinkedTable(
+                "visits",
+                pa.table({"person": person, "ward": ward}),
+                None,
+                Reference("person", "persons"),
+            ),
+        ]
+    )
+    made = release_tables(package, 2, Policy.of(epsilon=1000.0), domains=DOMAINS, sample_seed=2)
+
+    def in_pairs(tables: Mapping[str, pa.Table]) -> float:
+        visits = tables["visits"].to_pandas()
+        pairs = visits.assign(row=range(len(visits))).merge(
+            visits.assign(row=range(len(visits))), on="person"
+        )
+        pairs = pairs[pairs.row_x != pairs.row_y]
+        return float((pairs.ward_x == pairs.ward_y).groupby(pairs.person).mean().mean())
+
+    real = in_pairs({"visits": package.private[2].source})
+    assert 0.8 < real < 0.9 and abs(in_pairs(made.tables()) - real) < 0.1  # from seed to seed .014
 
 
 def in_lines(order_by: str | None) -> Package:

@@ -121,6 +121,7 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
         companions=tuple(each.attribute.name for each in plan.companions),
         agreement=dict(plan.people.agreement.shares),
         agreement_stddev=plan.people.agreement.stddev,
+        shared=tuple(name for name in plan.request.shared if name in plan.domain),
     )
 
 
@@ -231,7 +232,7 @@ def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
     if people is None or people.order_by is not None or people.most_rows < 2:
         return
     if not people.agreement:
-        if groupings_in(plan.domain, people.constant):
+        if groupings_in(plan.domain, {*people.constant, *people.shared}):
             yield f"there are too few people to tell how often two rows of one agree: {how}"
         return
     from factored_mwem.pipeline import usual

@@ -169,7 +169,8 @@ class PeopleFacts(Part):
     of people who have more than `most_rows` rows; None where that was not counted. `order_by`: the column
     that puts rows of a person in order; `companions`: attributes of the model that tell of a person's other
     rows. `agreement`: the noisy share of pairs of a person's rows that agree, by column: as they are, then in
-    coarser and coarser groups; its noise has a standard deviation of `agreement_stddev`.
+    coarser and coarser groups; its noise has a standard deviation of `agreement_stddev`. Of rows that hang on
+    others it is of pairs on one row, in which the columns `shared` are the same, too.
     """
 
     column: str
@@ -183,6 +184,7 @@ class PeopleFacts(Part):
     companions: tuple[str, ...] = ()
     agreement: dict[str, tuple[Share, ...]] = Field(default_factory=dict)
     agreement_stddev: Share = 0.0
+    shared: tuple[str, ...] = ()
 
 
 class FoundRule(Part):

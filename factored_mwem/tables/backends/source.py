@@ -147,7 +147,10 @@ class PeopleSource(Source):
         """
 
     @abstractmethod
-    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+    def pairs_alike(
+        self, domain: Domain, groupings: Groupings, spill: Spill, family: str | None = None
+    ) -> np.ndarray:
         """int64[1 + groupings], in grains, of the rows that are used, as codes of the domain: how many people
-        have several, and how often two of a person's rows agree, see `agreement_of`. Private; reads rows.
+        have several, and how often two of a person's rows agree, see `agreement_of`. If a column `family` is
+        named, of rows read here alone, its cells part the rows of each person. Private; reads rows.
         """
