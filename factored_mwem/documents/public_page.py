@@ -111,7 +111,7 @@ def _total(manifest: Manifest) -> str:
     rows, known = f"about {manifest.estimated_rows:,}", "by a noisy count"
     if "rows" in manifest.guarantee.assumptions:
         rows, known = f"{manifest.estimated_rows:,}", "which is taken as public"
-    if left_out := manifest.left_out:
+    if left_out := manifest.asked_policy.left_out:
         return f"{rows} of the private table are used, {known}; {plain(left_out, 400)}"
     return f"the private table has {rows}, {known}"
 

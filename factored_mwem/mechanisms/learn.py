@@ -102,7 +102,7 @@ class Serves(NamedTuple):
     other columns whose values are public, and are measured and kept as they are. `alone`: nothing else is
     asked for. `linked`: other tables were paid for, which would be lost with this one. Of the known ones are
     not measured: those that are `public`, for their joint counts are, and those `told`, whose marginals
-    follow from what was paid for before.
+    follow from what was paid for before. `numbers`: see `Request.numbers`.
     """
 
     needed: Collection[str] = ()
@@ -111,6 +111,7 @@ class Serves(NamedTuple):
     linked: bool = False
     public: PublicColumns | None = None
     told: Mapping[str, ToldColumn] = MappingProxyType({})
+    numbers: Collection[str] = ()
 
 
 def learn(
@@ -126,7 +127,7 @@ def learn(
     domain alone is asked for, all. Raises NothingLearnt if noise hides nearly everything: as soon
     as what is paid for tells so, and no more is spent then.
     """
-    needed, known, alone, linked, public, told = serves
+    needed, known, alone, linked, public, told, numbers = serves
     budget = session.accountant.budget
     share = partial(discovery_share, policy, budget, told=bool(told))
     enough = partial(_check_rows, session, policy)
@@ -148,7 +149,8 @@ def learn(
     if not alone:
         unpaid = first.project([name for name in first.names if name not in told and name not in free])
         cost = session.left * one_way_share(unpaid, policy, budget, rows, counted=True)
-    taken = PublicJoint.of(public, first).beside(_first_marginals(session, first, cost, told, free), rows)
+    counts = _first_marginals(session, first, cost, told, free, numbers)
+    taken = PublicJoint.of(public, first).beside(counts, rows)
     settled = _settled(looked, known, taken, relations)
     apart = [a for a, one in enumerate(looked) if one.attribute.name not in told]
     better = with_losses([settled[a] for a in apart], [taken[a] for a in apart])
@@ -172,13 +174,19 @@ def learn(
 
 
 def _first_marginals(
-    session: Session, first: Domain, cost: Fraction, told: Mapping[str, ToldColumn], free: Collection[str]
+    session: Session,
+    first: Domain,
+    cost: Fraction,
+    told: Mapping[str, ToldColumn],
+    free: Collection[str],
+    numbers: Collection[str],
 ) -> list[Measurement]:
     """The one-way marginals in the order of the domain, but for the columns `free`; measured, but for those
-    that are `told`. Cost: `cost`.
+    that are `told`. `numbers` are measured more closely. Cost: `cost`.
     """
     own = [a for a, name in enumerate(first.names) if name not in told and name not in free]
-    shares = initial_shares([first.shape[a] for a in own], [first.names[a] for a in own])
+    closer = [at for at, a in enumerate(own) if first.names[a] in numbers]
+    shares = initial_shares([first.shape[a] for a in own], closer)
     taken = {
         a: session.measure(session.rows, (a,), cost=cost * share)
         for a, share in zip(own, shares, strict=True)

@@ -38,7 +38,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     dense = DenseFit(model, policy, total, list(total.measured))
     if plan.measured:
         dense.measurements.clear()
-    dense.start(plan.measured or measure_first(session, dense, course.first_share))
+    dense.start(plan.measured or measure_first(session, dense, course.first_share, plan.candidates.numbers))
     learner: MarginalLearner | QueryLearner
     if plan.queries is not None:
         private = PrivateAnswers.of(session.rows, plan.modelled, plan.queries.kinds)
@@ -113,14 +113,17 @@ class DenseFit:
         return Progress.of(schedule, [names[a] for a in attributes], len(factors), tables)
 
 
-def measure_first(session: Session, dense: DenseFit, share: Fraction) -> list[Measurement]:
-    """Every attribute, or every cell of every component, by the policy. Cost: `share` of what is left."""
+def measure_first(
+    session: Session, dense: DenseFit, share: Fraction, numbers: Sequence[int]
+) -> list[Measurement]:
+    """Every attribute, or every cell of every component, by the policy. Cost: `share` of what is left.
+    `numbers`: see `initial_shares`.
+    """
     rows, budget = session.rows, session.left * share
     if dense.policy.initial == "none":
         return []
     if dense.policy.initial == "one-way":
-        domain = dense.model.domain
-        shares = initial_shares(domain.shape, domain.names)
+        shares = initial_shares(dense.model.domain.shape, numbers)
         return [session.measure(rows, (a,), cost=budget * part) for a, part in enumerate(shares)]
     blocks = [factor.positions for factor in dense.model.components]
     return [session.measure(rows, block, cost=budget / len(blocks)) for block in blocks]

@@ -256,6 +256,9 @@ class Plan:
             raise InputError("engine='mwem' cannot keep rules that rule out combinations; leave it at 'tree'")
         public = PublicJoint.of(request.public, domain.modelled).positions
         candidates, left_out, limits = fitting(workload, domain, policy, scope.machine, companions, public)
+        names = domain.modelled.names
+        numbers = tuple(names.index(name) for name in request.numbers if name in names)
+        candidates = replace(candidates, numbers=numbers)
         if domain.zeros and limits is not None:
             check_rules(domain, candidates, limits.cells)
         queries = None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from factored_mwem.accounting.accountant import Budget
-from factored_mwem.domain.attribute import ROWS_OF, ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.hierarchy import Hierarchy
 from factored_mwem.request.policy import TUNED, Policy
@@ -77,13 +76,13 @@ def signal(budget: Budget, rows: float) -> float:
     return max(rows, 1.0) * math.sqrt(double)
 
 
-def initial_shares(shape: Sequence[int], names: Sequence[str] = ()) -> list[Fraction]:
-    """How one-way marginals share their budget: by size^(2/3), which evens out their relative errors, and
-    numbers of rows NUMBERS_TIMES as much.
+def initial_shares(shape: Sequence[int], numbers: Collection[int] = ()) -> list[Fraction]:
+    """How one-way marginals share their budget: by size^(2/3), which evens out their relative errors; those
+    at the positions `numbers`, which say how many rows there are, get NUMBERS_TIMES as much.
     """
     weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in shape]
-    for at, name in enumerate(names):
-        weights[at] *= NUMBERS_TIMES if name == ROWS_OF_PERSON or name.startswith(ROWS_OF) else 1
+    for at in numbers:
+        weights[at] *= NUMBERS_TIMES
     total = sum(weights)
     return [weight / total for weight in weights]
 
@@ -101,7 +100,7 @@ def single_shares(candidates: Candidates) -> list[Fraction]:
     )  # least weighted error
     parts = [
         part * Fraction(round(w * 2**20), 2**20)
-        for part, w in zip(initial_shares(domain.shape, domain.names), weight.tolist(), strict=True)
+        for part, w in zip(initial_shares(domain.shape, candidates.numbers), weight.tolist(), strict=True)
     ]
     return [part / sum(parts) for part in parts]
 

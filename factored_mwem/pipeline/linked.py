@@ -29,7 +29,7 @@ from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.rounds import Report
 from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.linked_rows import LinkedModels, LinkedRelease
-from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of
+from factored_mwem.pipeline.linked_views import PARENT, ROOT, LinkedViews, beside, count_of
 from factored_mwem.pipeline.record.assumptions import Assumption
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.release import SINGLES_COST, fitted_to, spending_of
@@ -121,7 +121,7 @@ def own_requests(request: LinkedRequest) -> Iterator[tuple[LinkedTable, Request]
         domain = request.domain_of(table, known)
         workload, policy = request.workload(table, known), request.policy_of(table)
         own = Request.of(views.shape(table), workload, policy, domain=domain)
-        yield table, replace(own, known=tuple(known))
+        yield table, replace(own, known=tuple(known), hanging=request.hanging(table))
 
 
 def make_linked(
@@ -156,6 +156,8 @@ def make_linked(
         root = package.root.name
         of_root = {beside(root, name) for name in (_names(made[root]) if made else ())}
         constant = [a.name for a in known if a.name in of_root]
+        deep = table.parent is not None and table.parent.of != root
+        shared = [a.name for a in _above(package, table, made) if a.name not in of_root] if deep else []
         view = views.view(table, [a.name for a in known], most)
         policy = request.policy_of(table, constant if table.parent is not None else ())
         own = Request.of(
@@ -168,7 +170,16 @@ def make_linked(
         told = _told(request, table, made, most[table.name], spent.pinned["seed"])
         below = [each.name for each in package.children(table.name) if used[each.name].looks]
         counted = {count_of(name): used[name].looks for name in below}
-        own = replace(own, known=tuple(known), told=told, counted=counted)
+        own = replace(
+            own,
+            known=tuple(known),
+            told=told,
+            counted=counted,
+            hanging=request.hanging(table),
+            columns=[n for n in own.visible.schema.names if n != PARENT] if deep else None,
+            family=PARENT if deep else None,
+            shared=tuple(shared),
+        )
         apart = replace(spent, spending=spending_of(own))
         made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])
     spent.drawn()  # ---- ... to here

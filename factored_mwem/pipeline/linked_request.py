@@ -19,6 +19,7 @@ from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError, did_you_mean, shown
 from factored_mwem.pipeline.linked_views import (
+    PARENT,
     ROOT,
     beside,
     count_attribute,
@@ -117,7 +118,7 @@ class LinkedRequest:
                 raise InputError(
                     f"table {each.name!r}: no column {shown(each.order_by)} of its own to order it by{near}"
                 )
-            names = [ROOT, ROWS_OF_PERSON, *self.modelled(each)]
+            names = [ROOT, PARENT, ROWS_OF_PERSON, *self.modelled(each)]
             for above in self.package.ancestors(each):
                 names += [beside(above.name, name) for name in self.modelled(above)]
             twice = next((name for name in names if names.count(name) > 1), None)
@@ -128,7 +129,11 @@ class LinkedRequest:
 
     def modelled(self, table: LinkedTable) -> list[str]:
         """The columns of a table that are modelled, and how many rows of others hang on its rows."""
-        return [*self.own[table.name], *(count_of(c.name) for c in self.package.children(table.name))]
+        return [*self.own[table.name], *self.hanging(table)]
+
+    def hanging(self, table: LinkedTable) -> tuple[str, ...]:
+        """The columns that say how many rows of each child hang on a row of a table."""
+        return tuple(count_of(child.name) for child in self.package.children(table.name))
 
     @property
     def own(self) -> dict[str, list[str]]:
@@ -152,12 +157,13 @@ class LinkedRequest:
 
     def policy_of(self, table: LinkedTable, constant: Sequence[str] = ()) -> Policy:
         """The policy of the release of one table: of a root's rows, or of whatever hangs on a root."""
-        as_read = {"privacy_id": ROOT, "records": "checked"} | dict.fromkeys(Dialect.model_fields)
+        as_read = {"records": "checked"} | dict.fromkeys(Dialect.model_fields)
+        as_read["date_format"] = self.policy.date_format  # a warning asks for it
         chosen = self.policy.chosen | as_read
-        if table.parent is None:
+        if table.parent is None:  # each root has one row (`LinkedViews`), so no column need name it
             return Policy.made({**chosen, "contributions": 1})
-        facts = {"people": True, "person_columns": tuple(constant), "order_by": table.order_by}
-        return Policy.made({**chosen, **facts})
+        whose = {"privacy_id": ROOT, "people": True, "person_columns": tuple(constant)}
+        return Policy.made({**chosen, **whose, "order_by": table.order_by})
 
     def domain_of(self, table: LinkedTable, known: Sequence[Attribute] = ()) -> Domain | None:
         """The domain that is declared for the columns of a table which are not `known`."""
@@ -199,12 +205,15 @@ class LinkedRequest:
         return Workload.of(clique for clique in cliques if len(clique) == widest)
 
     def tables(self) -> dict[str, Table]:
-        """What is read of the private tables, by this process."""
-        why = (
-            "tables that belong together are read by this program; name files, data frames or a database, "
-            "and of a Spark frame what its toArrow() gives"
-        )
-        return {name: source.read_here(why) for name, source in self.sources.items()}
+        """What is read of the private tables, by this process. Of a table on a cluster that nothing hangs on,
+        and whose rows have no order, no more rows come of each parent than are used of a root.
+        """
+        return {each.name: self._gathered(each) for each in self.package.private}
+
+    def _gathered(self, table: LinkedTable) -> Table:
+        whole = table.parent is None or table.order_by is not None or self.package.children(table.name)
+        reference = None if whole or table.parent is None else table.parent.column
+        return self.sources[table.name].gathered(reference, self.most_rows)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -33,6 +33,8 @@ from factored_mwem.tables.inputs.table import Private, Table
 
 ROOT = "root"
 """The column of a view that names the root of a row."""
+PARENT = "row it hangs on"
+"""The column of a view that names that row, of rows that hang on others than a root."""
 
 
 def beside(table: str, column: str) -> str:
@@ -124,9 +126,8 @@ class LinkedViews(Private):
         counts = {
             count_of(child.name): pa.nulls(0, pa.int32()) for child in self.package.children(table.name)
         }
-        return Local(
-            typed_view({ROOT: pa.nulls(0, pa.large_string())} | kinds | counts, self.zones[table.name])
-        )
+        root = {} if table.parent is None else {ROOT: pa.nulls(0, pa.large_string())}
+        return Local(typed_view(root | kinds | counts, self.zones[table.name]))
 
     def roots(self, table: LinkedTable) -> Local:
         """Which root each row of a table hangs on, and nothing else."""
@@ -141,8 +142,9 @@ class LinkedViews(Private):
         return keys.take(pa.array(self._rows[table.name].root))
 
     def view(self, table: LinkedTable, known: Sequence[str], most: Mapping[str, int]) -> Local:
-        """The rows of a table: ROOT, the columns that are to be learnt, and those that are `known`, in this
-        order: of its own, of what it hangs on, and how many rows of each child, at most `most`, hang on it.
+        """The rows of a table: ROOT, but for the root itself, the columns that are to be learnt, and those
+        that are `known`, in this order: of its own, of what it hangs on, and how many rows of each child, at
+        most `most`, hang on it.
         """
         rows = self._rows[table.name]
         columns, at = self._columns(table, most), rows.parent
@@ -153,7 +155,11 @@ class LinkedViews(Private):
                     columns[beside(above.name, name)] = cells.take(pa.array(at))
             at = self._rows[above.name].parent[at]
         ordered = {name: columns[name] for name in (*to_learn, *known)}
-        return Local(typed_view({ROOT: self._named(table), **ordered}, self.zones[table.name]))
+        if table.parent is not None:
+            ordered = {ROOT: self._named(table), **ordered}
+            if table.parent.of != self.package.root.name:
+                ordered[PARENT] = pa.array(rows.parent)
+        return Local(typed_view(ordered, self.zones[table.name]))
 
     def _columns(self, table: LinkedTable, most: Mapping[str, int]) -> dict[str, pa.Array]:
         """Those that are modelled."""

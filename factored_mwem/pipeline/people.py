@@ -180,9 +180,9 @@ class PeopleBatches(Batches):
 
     @property
     def of_a_person(self) -> list[int]:
-        """The attributes that are the same in all rows of a person."""
-        names = self.domain.modelled.names
-        return [names.index(n) for n in (ROWS_OF_PERSON, *self.people.constant) if n in names]
+        """The attributes that are the same in all rows of a person, or of those that hang on one row."""
+        names, people = self.domain.modelled.names, self.people
+        return [names.index(n) for n in (ROWS_OF_PERSON, *people.constant, *people.shared) if n in names]
 
     def batch(self, number: int) -> pa.RecordBatch:
         rng, rows = self.generator(number), self.length(number)

@@ -208,7 +208,8 @@ def _agreeing(session: Session, plan: Plan, table: PeopleSource) -> Plan:
     people = plan.people
     if people is None or people.most_rows < 2:
         return plan
-    shares = agreement_in(session, table, plan.domain, people.constant, people.people)
+    same = {*people.constant, *plan.request.shared}
+    shares = agreement_in(session, table, plan.domain, same, people.people, plan.request.family)
     return replace(plan, people=people._replace(agreement=shares))
 
 
@@ -227,7 +228,14 @@ def _learnt(
         needed |= {policy.order_by} if policy.order_by is not None else set()
         asked = scope.asked
         linked = bool(asked.known) and asked.public is None
-        serves = Serves(needed, scope.known, linked=linked, public=asked.public, told=asked.told)
+        serves = Serves(
+            needed,
+            scope.known,
+            linked=linked,
+            public=asked.public,
+            told=asked.told,
+            numbers=asked.numbers,
+        )
         learnt = learn(session, table, scope.own_columns, policy, serves)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt, people)

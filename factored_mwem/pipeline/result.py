@@ -143,7 +143,7 @@ class Release(Contents):
         errors = partial(self.keeper.replicates, evidence, self.seed, replicates, report)
         known = errors if evidence.engine == "tree" else None  # else no likelihood was fitted
         answer = Answering(evidence, known).answer(query, population=population)
-        left_out = self.manifest.left_out
+        left_out = self.manifest.asked_policy.left_out
         return replace(answer, notes=(left_out, *answer.notes)) if left_out else answer
 
     def replicates(self, count: int, *, seed: int | None = None) -> Iterator[pa.Table]:

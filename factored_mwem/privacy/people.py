@@ -112,12 +112,20 @@ class PrivateAgreement(Sealed):
     __slots__ = ()
 
     @classmethod
-    def of(cls, table: PeopleSource, session: Session, domain: Domain, constant: Collection[str]) -> Self:
-        """Reads the rows of the columns that are not `constant`, as codes of the domain."""
+    def of(
+        cls,
+        table: PeopleSource,
+        session: Session,
+        domain: Domain,
+        constant: Collection[str],
+        family: str | None = None,
+    ) -> Self:
+        """Reads the rows of the columns that are not `constant`, as codes of the domain. If a column `family`
+        is named, only pairs of rows with the same cell there count: fewer pairs of the same person's rows.
+        """
         groupings = groupings_in(domain, constant)
-        return cls(
-            ExactNumbers(table.pairs_alike(domain.modelled, groupings, session.spill)), tuple(groupings)
-        )
+        numbers = table.pairs_alike(domain.modelled, groupings, session.spill, family)
+        return cls(ExactNumbers(numbers), tuple(groupings))
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All of `what`, how many numbers there are. Each is a sum over people of what follows from that
@@ -174,8 +182,9 @@ def rows_of_roots(session: Session, rows: np.ndarray, ends: Sequence[int], table
     last = 1 + last_seen(noisy[1:], stddev, BY_NOISE_OF_ROOTS)
     people = float(noisy[1:].sum())
     beyond = _share(noisy[last + 1 :], people) if last + 1 < len(ends) else None
+    full = _share(noisy[last:], people) if beyond is None else 0.0
     used = tuple(replace(look, noisy=look.noisy[: last + 1]) for look in looks)
-    return RowsUsed(ends[last], beyond, people, ends=tuple(ends[: last + 1]), looks=used)
+    return RowsUsed(ends[last], beyond, people, full, tuple(ends[: last + 1]), used)
 
 
 def _share(noisy: np.ndarray, people: float) -> float:
@@ -261,15 +270,17 @@ def agreement_in(
     domain: Domain,
     constant: Collection[str],
     people: float | None = None,
+    family: str | None = None,
 ) -> Agreement:
-    """How often two rows of a person agree in each column that is not `constant`. Of `people`, a noisy
+    """How often two rows of a person agree in each column that is not `constant`; of rows with the same cell
+    in column `family`, if one is named. Of `people`, a noisy
     number, it follows how much is spent. Cost: AGREEMENT_SHARE of what is left, up to MOST_TIMES as much.
     """
     groupings = groupings_in(domain, constant)
     if not groupings:
         return Agreement()
     numbers = 1 + sum(map(len, groupings.values()))
-    sealed = PrivateAgreement.of(table, session, domain, constant)
+    sealed = PrivateAgreement.of(table, session, domain, constant, family)
     most = CLOSE["agreement"] * people * session.unit.grains if people is not None else None
     cost = _cost(session, sealed.query(numbers, session.unit), AGREEMENT_SHARE, most)
     taken = session.measure(sealed, numbers, cost=cost, stage="discover")

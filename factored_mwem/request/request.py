@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Budget
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError, shown
 from factored_mwem.request.policy import Choices, Policy
@@ -75,6 +75,11 @@ class Request(PrivateTable):
     """Of these, and of how many rows a person has: what need not be measured by itself."""
     counted: Mapping[str, Sequence[Measurement]] = field(default_factory=dict)
     """Of these: noisy counts of all their values that were paid for before, and are fitted with the rest."""
+    hanging: tuple[str, ...] = ()
+    """Of these: how many rows of other tables hang on a row."""
+    family: str | None = None
+    """The column that parts the rows of a person; in each part the columns `shared` are the same."""
+    shared: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -167,6 +172,11 @@ class Request(PrivateTable):
             order = RowOrder(policy.order_by, declared[policy.order_by] if declared and known else None)
         most = most or policy.contributions
         return self.private.people(by, most, policy.unit.row_weight, self.nobody, order)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that say how many rows there are, of a person or of other tables."""
+        return (*self.hanging, *([ROWS_OF_PERSON] if self.policy.people else ()))
 
     @property
     def public_facts(self) -> dict[str, Any] | None:

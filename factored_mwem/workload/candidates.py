@@ -25,7 +25,7 @@ class Candidates:
     int64[candidate]` names. Without `base_of`, every candidate is its own. `weights:
     float64[candidate]` in (0, 1] say how much an error counts (None: 1); `ranged` are the attributes
     (positions) over which ranges are asked; `public` those whose joint counts are public: no marginal lies
-    among these alone.
+    among these alone; `numbers` those that say how many rows there are.
     """
 
     domain: Domain
@@ -35,6 +35,7 @@ class Candidates:
     weights: np.ndarray | None = None
     ranged: tuple[int, ...] = ()
     public: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, domain: Domain, top: int, spans: Sequence[Span], own: int | None = None) -> Candidates:

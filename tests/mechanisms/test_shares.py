@@ -13,7 +13,6 @@ import pytest
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.domain.attribute import ROWS_OF_PERSON
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import MAX_ROUNDS, Course, choose_rounds
@@ -143,7 +142,7 @@ def test_initial_shares_sum_to_one_exactly(shape: tuple[int, ...]) -> None:
 
 
 def test_how_many_rows_a_person_has_gets_more() -> None:
-    plain, heavier = initial_shares((8, 8, 8)), initial_shares((8, 8, 8), ("a", ROWS_OF_PERSON, "b"))
+    plain, heavier = initial_shares((8, 8, 8)), initial_shares((8, 8, 8), (1,))
     assert sum(heavier) == 1 and heavier[0] == heavier[2] < plain[0]
     assert heavier[1] == NUMBERS_TIMES * heavier[0]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.pipeline import linked_views
-from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of, first_of
+from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of, first_of, whole
 from factored_mwem.privacy.people import PrivateSizes
 from factored_mwem.privacy.rows import ExactNumbers
 from factored_mwem.request.package import LinkedTable, Package, Reference
@@ -59,10 +59,10 @@ def bundles(database: tuple[Rows, Rows, Rows]) -> dict[int, dict[str, Counter[An
             own = [*views.own[above.name], *(count_of(c.name) for c in PACKAGE.children(above.name))]
             known += [beside(above.name, name) for name in own]
         view = views.view(table, known, MOST)
-        for batch in view.table.batches(view.schema.names):
-            for row in batch.to_pylist():
-                home = int(row.pop(ROOT))
-                found.setdefault(home, {}).setdefault(table.name, Counter())[tuple(sorted(row.items()))] += 1
+        roots = whole(views.roots(table).table).column(ROOT).to_pylist()
+        for home, row in zip(map(int, roots), whole(view.table).to_pylist(), strict=True):
+            assert int(row.pop(ROOT, home)) == home
+            found.setdefault(home, {}).setdefault(table.name, Counter())[tuple(sorted(row.items()))] += 1
     return found
 
 

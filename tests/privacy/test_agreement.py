@@ -104,8 +104,8 @@ def test_a_person_moves_how_often_rows_agree_by_exactly_what_is_charged(neighbou
 def test_a_planted_count_of_pairs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs of rows that are not shared out over a person."""
 
-    def pairs(person: np.ndarray, codes: Any, groupings: Any, whole: int) -> np.ndarray:
-        counts = counted(person, codes, groupings, whole * MOST * (MOST - 1))
+    def pairs(person: np.ndarray, codes: Any, groupings: Any, whole: int, family: Any) -> np.ndarray:
+        counts = counted(person, codes, groupings, whole * MOST * (MOST - 1), family)
         counts[0] //= MOST * (MOST - 1)
         return counts
 
@@ -122,22 +122,65 @@ def test_a_planted_mix_of_peoples_rows_is_seen(monkeypatch: pytest.MonkeyPatch) 
     assert min(int(change.min()) for change in changes) < 0  # a person more takes some of another's
 
 
+def in_families(rows: Sequence[Row], families: Sequence[int], most: int) -> np.ndarray:
+    """Of rows each of which belongs to a family of its person."""
+    ids, a, b = zip(*rows, strict=True)
+    named = [f"{who} {family}" for who, family in zip(ids, families, strict=True)]
+    table = pa.table({"who": pa.array(ids, pa.string()), "a": a, "b": b, "family": named})
+    people = open_source(table).people("who", most, lambda n: grains_of(most) // n)
+    return people.pairs_alike(OWN, GROUPINGS, IN_MEMORY, "family")
+
+
 def test_agreement_is_that_of_a_loop_over_people() -> None:
+    """Of all pairs of a person's rows, and of those in one family."""
     rng = np.random.default_rng(3)
     whole = grains_of(MOST)
     for _ in range(20):
         rows = [(f"p{rng.integers(8)}", int(rng.integers(2)), int(rng.integers(5))) for _ in range(15)]
-        own = {who: [row for w, *row in rows if w == who] for who in {row[0] for row in rows}}
+        families = rng.integers(0, 2, 15).tolist()
+        own = {
+            who: [(*r, f) for (w, *r), f in zip(rows, families, strict=True) if w == who] for who, *_ in rows
+        }
         if max(map(len, own.values())) > MOST:
             continue
-        expected = [whole * sum(len(cells) > 1 for cells in own.values())]
-        for column, width in ((0, 1), (1, 1), (1, STEP)):
-            parts = 0
-            for cells in (each for each in own.values() if len(each) > 1):
-                pairs = list(itertools.permutations([cell[column] // width for cell in cells], 2))
-                parts += int(Fraction(whole * sum(one == two for one, two in pairs), len(pairs)))
-            expected.append(parts)
-        assert alike(rows).tolist() == expected
+        for family in (False, True):
+            pairs = [
+                [
+                    (one, two)
+                    for one, two in itertools.permutations(cells, 2)
+                    if not family or one[2] == two[2]
+                ]
+                for cells in own.values()
+            ]
+            several = [each for each in pairs if each]
+            expected = [whole * len(several)]
+            for column, width in ((0, 1), (1, 1), (1, STEP)):
+                same = [sum(one[column] // width == two[column] // width for one, two in p) for p in several]
+                shares = (Fraction(whole * n, len(p)) for n, p in zip(same, several, strict=True))
+                expected.append(sum(map(int, shares)))
+            found = in_families(rows, families, MOST) if family else alike(rows)
+            assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_person_of_several_families_weighs_one(planted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over persons of up to four rows in up to two families, beside others; and where families were counted
+    for people, which is seen.
+    """
+    most, counted = 4, backend.agreement_of
+    if planted:
+        monkeypatch.setattr(backend, "agreement_of", lambda _, *rest: counted(rest[-1], *rest[:-1]))
+    others, of_others = OTHERS[:3], [0, 0, 1]
+    before, greatest_change = in_families(others, of_others, most), 0
+    kinds = list(itertools.product(CELLS[:4], range(2)))
+    persons = [c for n in range(1, most + 1) for c in itertools.combinations_with_replacement(kinds, n)]
+    for person in [*persons[::5], [(CELLS[0], n // 2) for n in range(most)]]:
+        rows = [*others[:2], *(("z", *cell) for cell, _ in person), *others[2:]]
+        families = [*of_others[:2], *(family for _, family in person), *of_others[2:]]
+        changes = in_families(rows, families, most) - before
+        assert changes.min() >= 0
+        greatest_change = max(greatest_change, int(changes.max()))
+    assert greatest_change == (2 if planted else 1) * grains_of(most)
 
 
 def test_people_whose_rows_go_on_in_the_next_batch_are_counted_once() -> None:

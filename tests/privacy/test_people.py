@@ -780,6 +780,7 @@ def test_how_many_rows_hang_on_roots_is_seen_and_handed_on() -> None:
         whole = session.left
         used = rows_of_roots(session, rows, ends, tables)
         assert used.most == 16 and used.beyond is None and used.people == 800 and used.ends == ends
+        assert used.full == pytest.approx(100 / 800)
         assert [look.noisy.tolist() for look in used.looks] == [[400, 300, 200, 0, 200, 100]] * 2
         charges = [(c.stage, c.target) for c in session.accountant.entries]
         assert charges == [("discover", ("people", "rows"))] * 2
@@ -787,7 +788,7 @@ def test_how_many_rows_hang_on_roots_is_seen_and_handed_on() -> None:
     answers = [np.array([400, 300, -9, 90, -80, 7])] * 2
     session = Session(Accountant(policy.budget()), policy.unit, FakeNoise(answers=answers))
     used = rows_of_roots(session, rows, ends, 1)
-    assert used.most == 4 and used.beyond == 0.0 and len(used.looks[0].noisy) == 4
+    assert used.most == 4 and used.beyond == used.full == 0.0 and len(used.looks[0].noisy) == 4
 
 
 def test_the_last_class_of_rows_that_is_seen() -> None:

@@ -23,6 +23,7 @@ from support.commands import Fmwem, refused
 from support.fakes import FakeNoise
 from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
 
+from factored_mwem import LinkedTable, Package, Policy, Reference
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours, grains_of
 from factored_mwem.domain.agreement import Grouping, groupings_in
@@ -32,6 +33,9 @@ from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.pipeline.draw_on_spark import draw_on_spark, plain_schema
+from factored_mwem.pipeline.linked import make_linked
+from factored_mwem.pipeline.linked_request import LinkedRequest
+from factored_mwem.pipeline.linked_views import whole
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request.request import Request
@@ -305,6 +309,59 @@ def test_of_people_the_noise_gets_the_same_whatever_is_asked(spark: Any, tmp_pat
     assert len(there) >= 4 and there == of_people.inputs_of_verb(table, verb)
 
 
+# ---- tables that belong together
+
+
+def test_tables_that_hang_together_come_as_files_of_the_same_rows_do(spark: Any, tmp_path: Path) -> None:
+    """Whatever the parts: the same bits as of tables whose rows are in the order of their cells. Of visits,
+    on which nothing hangs, at most 9 of a person come here, if no more are used.
+    """
+    rng = np.random.default_rng(2)
+    homes = pa.table(
+        {"home": np.arange(90), "built": pa.array(rng.integers(0, 9, 90), pa.int32()).cast(pa.date32())}
+    )
+    keys = [f"k{i}" for i in rng.integers(0, 150, 200)]  # some come twice, also in two homes
+    persons = pa.table({"key": keys, "home": rng.integers(-5, 95, 200), "sex": rng.choice(["F", "M"], 200)})
+    visits = pa.table({"of": rng.choice([*keys, "", "nobody"], 700), "ward": rng.choice(["a", "b"], 700)})
+    real = {"homes": homes, "persons": persons, "visits": visits}
+    here = {
+        name: table.sort_by([(c, "ascending") for c in table.column_names]) for name, table in real.items()
+    }
+    fields = {
+        "built": {"type": "date"},
+        "sex": {"categories": ["F", "M"]},
+        "ward": {"categories": ["a", "b"]},
+    }
+    fields["built"] |= {"edges": [f"1970-01-{day:02}" for day in range(1, 11)]}
+    own = dict(zip(real, ([{"name": name} | about] for name, about in fields.items()), strict=True))
+
+    def asked(sources: dict[str, Any], most: int) -> LinkedRequest:
+        package = Package.of(
+            [
+                LinkedTable("homes", sources["homes"], "home"),
+                LinkedTable("persons", sources["persons"], "key", Reference("home", "homes")),
+                LinkedTable("visits", sources["visits"], None, Reference("of", "persons")),
+            ]
+        )
+        policy = Policy.of(epsilon=50.0, contributions=most)
+        domains = {name: {"fields": each} for name, each in own.items()}
+        return LinkedRequest.of(package, 2, policy, domains=domains, sample_seed=3)
+
+    reached = []
+    for parts in (0, 1, 4):
+        there = {name: of_spark.frame(spark, table, tmp_path, parts or 1) for name, table in real.items()}
+        noise = FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
+        made = make_linked(asked(there if parts else here, 64), noise=noise)
+        calls = [(c.method, json.dumps(_plain(c.values)), c.scale) for c in noise.calls]
+        reached.append((calls, {name: table.to_pydict() for name, table in made.tables().items()}))
+    assert reached[0] == reached[1] == reached[2]
+    assert "cluster" in made.statement.guarantee.assumptions
+    few = {name: whole(table) for name, table in asked(there, 9).tables().items()}
+    assert few["persons"].equals(here["persons"])
+    wanted = {key: min(n, 9) for key, n in Counter(visits["of"].to_pylist()).items() if key}
+    assert Counter(few["visits"]["of"].to_pylist()) == wanted and max(wanted.values()) == 9
+
+
 # ---- rows that change
 
 
@@ -372,6 +429,8 @@ def test_rows_that_change_between_passes_are_seen(spark: Any, tmp_path: Path) ->
     write(tmp_path / "t.parquet", [0, 1, 1, 2])
     with pytest.raises(Changed):
         source.profile(["b"])
+    with pytest.raises(Changed):
+        whole(source.gathered(None, 9))
 
 
 def test_a_release_stops_before_noise_over_other_rows(

@@ -172,7 +172,7 @@ def _first_shares(plan: Plan) -> list[Fraction]:
         blocks = 1 if policy.components == "one" else len(plan.modelled)
         return [Fraction(1, blocks)] * blocks
     if plan.limits is None:
-        return initial_shares(plan.modelled.shape, plan.modelled.names)
+        return initial_shares(plan.modelled.shape, candidates.numbers)
     return level_shares(candidates, hierarchies(candidates, plan.request.budget.composition))
 
 

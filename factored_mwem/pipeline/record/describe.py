@@ -122,6 +122,7 @@ def _people(plan: Plan, model: Forest) -> PeopleFacts | None:
         companions=tuple(each.attribute.name for each in plan.companions),
         agreement=dict(plan.people.agreement.shares),
         agreement_stddev=plan.people.agreement.stddev,
+        shared=tuple(name for name in plan.request.shared if name in plan.domain),
     )
 
 
@@ -210,7 +211,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
 def _of_the_input(plan: Plan) -> Iterator[str]:
     """Warnings of the policy and the domain file about the input that the released rows do not show."""
     policy, declared = plan.policy, plan.request.declared
-    if policy.left_out and not plan.request.counted:  # of a root of several tables each has one row
+    if policy.left_out:
         yield f"{policy.left_out}: --contributions says how many, and --people lets a person weigh one"
     if declared is not None and declared.questions:
         yield (
@@ -232,7 +233,7 @@ def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
     if people is None or people.order_by is not None or people.most_rows < 2:
         return
     if not people.agreement:
-        if groupings_in(plan.domain, people.constant):
+        if groupings_in(plan.domain, {*people.constant, *people.shared}):
             yield f"there are too few people to tell how often two rows of one agree: {how}"
         return
     from factored_mwem.pipeline import usual

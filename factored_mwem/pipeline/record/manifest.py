@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from factored_mwem.domain.attribute import ROWS_OF
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, without_example
 from factored_mwem.mechanisms.result import UPPER
@@ -170,7 +169,8 @@ class PeopleFacts(Part):
     of people who have more than `most_rows` rows; None where that was not counted. `order_by`: the column
     that puts rows of a person in order; `companions`: attributes of the model that tell of a person's other
     rows. `agreement`: the noisy share of pairs of a person's rows that agree, by column: as they are, then in
-    coarser and coarser groups; its noise has a standard deviation of `agreement_stddev`.
+    coarser and coarser groups; its noise has a standard deviation of `agreement_stddev`. Of rows that hang on
+    others it is of pairs on one row, in which the columns `shared` are the same, too.
     """
 
     column: str
@@ -184,6 +184,7 @@ class PeopleFacts(Part):
     companions: tuple[str, ...] = ()
     agreement: dict[str, tuple[Share, ...]] = Field(default_factory=dict)
     agreement_stddev: Share = 0.0
+    shared: tuple[str, ...] = ()
 
 
 class FoundRule(Part):
@@ -245,14 +246,6 @@ class Manifest(Statement):
         except ValidationError as error:
             problem = complaint(error)
         raise InputError(f"its policy: {problem}")
-
-    @property
-    def left_out(self) -> str:
-        """Which rows are in no count, see `Policy.left_out`: none of the root of tables that belong together,
-        of which each has one row.
-        """
-        root = any(attribute.name.startswith(ROWS_OF) for attribute in self.attributes)
-        return "" if root else self.asked_policy.left_out
 
     @property
     def columns(self) -> tuple[AttributeFacts, ...]:

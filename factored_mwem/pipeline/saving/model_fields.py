@@ -292,7 +292,7 @@ def _sound_people(domain: Domain, manifest: Manifest) -> bool:
         and people.grains == grains_of(g.contributions)
         and manifest.policy.get("privacy_id") == people.column
         and people.column not in domain
-        and {*people.constant} <= {*domain.names} - {ROWS_OF_PERSON}
+        and {*people.constant, *people.shared} <= {*domain.names} - {ROWS_OF_PERSON}
         and _sound_order(domain, people)
         and _sound_agreement(domain, people)
     )
@@ -302,7 +302,9 @@ def _sound_agreement(domain: Domain, people: PeopleFacts) -> bool:
     """Whether it is that of the columns that vary in a person, if it is known."""
     if not people.agreement:
         return True
-    numbers = {name: len(each) for name, each in groupings_in(domain, people.constant).items()}
+    numbers = {
+        name: len(each) for name, each in groupings_in(domain, {*people.constant, *people.shared}).items()
+    }
     return people.order_by is None and numbers == {name: len(own) for name, own in people.agreement.items()}
 
 

@@ -90,11 +90,15 @@ class People(PeopleSource):
         counts = [int(each.sum()) for each in (*same, several)]
         return np.array(counts if len(begins) else [0] * (len(columns) + 1), dtype=np.int64)
 
-    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+    def pairs_alike(
+        self, domain: Domain, groupings: Groupings, spill: Spill, family: str | None = None
+    ) -> np.ndarray:
         own = domain.project(list(groupings))
         codes = encode_table(own, self.table.once(), spill.most, spill.folder).columns if groupings else []
         person = np.unique(self._person, return_inverse=True)[1]
-        return agreement_of(person, dict(zip(own.names, codes, strict=True)), groupings, self._whole)
+        by_name = dict(zip(own.names, codes, strict=True))
+        parted = None if family is None else self._value_codes(family)
+        return agreement_of(person, by_name, groupings, self._whole, parted)
 
     def _value_codes(self, name: str) -> np.ndarray:
         """int64[row]: equal where the cells of a column are."""

@@ -65,7 +65,9 @@ class SparkPeople(OnSpark, PeopleSource):
         (row,) = collected(people.agg(*sums)).to_pylist()
         return np.array([row[name] or 0 for name in names], dtype=np.int64)
 
-    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+    def pairs_alike(
+        self, domain: Domain, groupings: Groupings, spill: Spill, family: str | None = None
+    ) -> np.ndarray:
         """See PeopleSource. Spark puts the rows of a person beside each other."""
         own = domain.project(list(groupings))
         rows = self.frame.select(*(self.at[name] for name in own.names), PERSON)

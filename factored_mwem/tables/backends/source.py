@@ -108,6 +108,15 @@ class OpenedSource(Source):
         where people cannot be counted, or their rows not put in order.
         """
 
+    def gathered(self, reference: str | None, most: int) -> Table:
+        """The table, for this process to read wherever its rows are. Reads none; InputError where it cannot.
+
+        Where a cluster hands rows over, their order follows from their cells alone. If a column `reference`
+        is named, at most `most` rows with the same cell there come, chosen by a rule that looks at these
+        alone, and none without one.
+        """
+        return self.read_here("tables that belong together are read by this program: name files or frames")
+
     @abstractmethod
     def fingerprint(self, key: bytes) -> bytes:
         """A keyed code of all rows, for the private ledger alone. Reads rows."""
@@ -138,7 +147,10 @@ class PeopleSource(Source):
         """
 
     @abstractmethod
-    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+    def pairs_alike(
+        self, domain: Domain, groupings: Groupings, spill: Spill, family: str | None = None
+    ) -> np.ndarray:
         """int64[1 + groupings], in grains, of the rows that are used, as codes of the domain: how many people
-        have several, and how often two of a person's rows agree, see `agreement_of`. Private; reads rows.
+        have several, and how often two of a person's rows agree, see `agreement_of`. If a column `family` is
+        named, of rows read here alone, its cells part the rows of each person. Private; reads rows.
         """

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hmac
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +25,10 @@ from factored_mwem.tables.codes.broken import Hypothesis
 from factored_mwem.tables.codes.parsing import is_text
 from factored_mwem.tables.codes.profile import ColumnProfile, profile
 from factored_mwem.tables.codes.rest import Known, empty_rests
-from factored_mwem.tables.inputs.arrow_input import unquoted
+from factored_mwem.tables.inputs.arrow_input import MAX_BATCH_ROWS, sound_batches, unquoted
 from factored_mwem.tables.inputs.contributions import NOBODY, without
 from factored_mwem.tables.inputs.source import open_table
+from factored_mwem.tables.inputs.table import Table
 from factored_mwem.tables.inputs.text_form import Records
 from factored_mwem.tables.inputs.uris import SPARK
 
@@ -192,6 +193,29 @@ class SparkSource(OnSpark, OpenedSource):
         nobody = (*NOBODY, *missing) if is_text(self.schema.field(privacy_id).type) else None
         used = rows_used(self, privacy_id, most, nobody)
         return SparkPeople(used, shown, [weight(n) for n in range(1, most + 1)])
+
+    def gathered(self, reference: str | None, most: int) -> Table:
+        """See OpenedSource. Spark has no order of rows: one that followed from its partitions would follow
+        from everybody's rows, and so would which of several rows with one key is the first.
+        """
+        source: SparkSource = self
+        if reference is not None:
+            text = is_text(self.schema.field(reference).type)
+            source = SparkSource(
+                self.frame, self.schema, self.at, Bound(self.at[reference], text, most, NOBODY)
+            )
+        return Table(self.schema, False, source._pulled)
+
+    def _pulled(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of these columns, here; names may come twice in a frame, so they go by their places."""
+        *cells, a, b = collected(self._rows(columns)).columns
+        self._compare(tasks.marks_of(len(a), a, b))
+        kinds = [self.schema.field(name).type for name in columns]
+        rows = pa.table(
+            [cell.cast(kind) for cell, kind in zip(cells, kinds, strict=True)], names=list(columns)
+        )
+        ordered = rows.sort_by([(name, "ascending") for name in columns])
+        yield from sound_batches("the table", lambda: iter(ordered.to_batches(MAX_BATCH_ROWS)))
 
     def profile(self, columns: Sequence[str]) -> dict[str, ColumnProfile]:
         """What each column holds. Spark adds up how often each value comes; all distinct values of all

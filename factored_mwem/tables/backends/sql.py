@@ -232,7 +232,9 @@ class PushedPeople(PushedDown, PeopleSource):
         counts[places] = people
         return counts
 
-    def pairs_alike(self, domain: Domain, groupings: Groupings, spill: Spill) -> np.ndarray:
+    def pairs_alike(
+        self, domain: Domain, groupings: Groupings, spill: Spill, family: str | None = None
+    ) -> np.ndarray:
         """See PeopleSource. Each number is a query of its own over the rows that are used."""
         import ibis
 
