@@ -79,7 +79,9 @@ class Answer:
     def text(self, most: int | None = None) -> str:
         """A table of all groups, or of the first `most`, and what it rests on."""
         words = [f"answer: {_one_line(self.query, 100)}", f"  {BASES[self.basis]}"]
-        words += [f"  {self.level:.0%} intervals {ERRORS[self.population]}", *self.table(most)]
+        if self.basis != "domain":
+            words.append(f"  {self.level:.0%} intervals {ERRORS[self.population]}")
+        words += self.table(most)
         return "\n".join([*words, *(f"  note: {_one_line(note, 160)}" for note in self.notes)])
 
     def table(self, most: int | None = None) -> list[str]:
@@ -111,8 +113,12 @@ class Answer:
     def _digits(self, moments: bool) -> int:
         """Decimals that show two digits of the least standard error."""
         errors = self.stderr[np.isfinite(self.stderr) & (self.stderr > 0)]
+        if not len(errors) and moments:
+            return 1
         if not len(errors):
-            return 1 if moments or np.nanmax(np.abs(self.estimate), initial=0.0) > 10 else 4
+            plain = self.estimate[np.isfinite(self.estimate)]
+            whole = next((d for d in range(5) if (np.round(plain, d) == plain).all()), None)
+            return whole if whole is not None else 1 if np.abs(plain).max() > 10 else 4
         return int(np.clip(1 - math.floor(math.log10(float(errors.min()))), 0, 6))
 
     def to_dict(self) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Answering:
         """`errors` gives those of the model's answers; it is called once they are needed."""
         self.domain, self.evidence = evidence.domain, evidence
         self.people, self.moved = evidence.people, evidence.moved
+        self._hidden = evidence.hidden
         self.model, self.noisy, self._errors = evidence.model, Noisy.of(evidence), errors
 
     def answer(self, query: Query | str, *, population: bool = False) -> Answer:
@@ -94,11 +95,11 @@ class Answering:
         """
         factors = factors_of(query, self.domain, self.people, unit)
         for factor in factors:
-            parts = resolve(query, self.domain, factor, self.moved)
+            parts = resolve(query, self.domain, factor, self.moved, self._hidden)
             if all(self._fixed(end) for part in parts for end in part.ends or (part,)):
                 return self._parts(parts, population)
         first = factors[0] if factors else None
-        return self._parts(resolve(query, self.domain, first, self.moved), population)
+        return self._parts(resolve(query, self.domain, first, self.moved, self._hidden), population)
 
     def _fixed(self, part: Resolved) -> bool:
         """Whether noisy answers alone give it."""
@@ -109,7 +110,7 @@ class Answering:
 
     def _resolved(self, query: Single) -> list[Resolved]:
         factors = factors_of(query, self.domain, self.people)
-        return resolve(query, self.domain, factors[0] if factors else None, self.moved)
+        return resolve(query, self.domain, factors[0] if factors else None, self.moved, self._hidden)
 
     def _whole(self, sides: Sequence[Resolved], population: bool) -> Answer:
         """A count, share or mean, less a second one if there are two, however the rows of bins lie."""
@@ -172,6 +173,7 @@ class Answering:
         errors = widened(errors, taken)
         inside = within_bins(sides[0], basis.values)
         less, more = self._misplaced(sides, basis) if inside is None else inside
+        more = more + sides[0].hidden * np.abs(values)
         figures = self._interval(None if second else sides[0], values, errors, less, more)
         if not second and isinstance(basis, ModelBasis) and basis.errors is not None and positive(sides[0]):
             high = np.minimum(basis.high(sums, values, errors) + more, self._reach(sides[0])[1])

@@ -20,7 +20,8 @@ class Evidence:
     the model, "tree" or "mwem". `settled`: the numbers of the measurements that decided the codes of a learnt
     attribute; their counts lack values that were then merged into others. `counted`: the noise of a count of
     all records that entered `model.total` and is not among `measurements`, or None. `moved`: by learnt
-    column, the most records whose values are none of its domain's (NaN: nobody knows). `people`: what makes
+    column, the most records whose values are none of its domain's (NaN: nobody knows). `hidden`: by
+    learnt column of numbers, by what part noise may hide that its deviation is larger. `people`: what makes
     rows and people of grains, where these were counted: then all counts, noise and `model` are in grains.
     `public`: attributes whose joint counts the model has from a public table.
     """
@@ -35,6 +36,7 @@ class Evidence:
     counted: NoiseScale | None = None
     people: PeopleCounted | None = None
     moved: Mapping[str, float] = field(default_factory=dict)
+    hidden: Mapping[str, float] = field(default_factory=dict)
     public: tuple[int, ...] = ()
 
     @property

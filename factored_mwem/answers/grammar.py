@@ -24,8 +24,8 @@
                | "not" CONDITION | "(" CONDITIONS ")"
     COLUMNS   := COLUMN {"," COLUMN}
 
-After its first word, the column of a query may stand in brackets. Words of the grammar may be in capitals; a
-text that begins with `select` is read as SQL (`sql.py`).
+After its first word, the column of a query may stand in brackets, or after `of`. Words of the grammar may be
+in capitals; a text that begins with `select` is read as SQL (`sql.py`).
 
 A name or value is a word, or stands in quotes, ' or ", within which a backslash keeps the next character's
 meaning (\\n a new line). Words of the grammar, and texts with blanks, commas, brackets, quotes or comparison
@@ -145,7 +145,7 @@ class _Reader:
             first = self.single()
             query = Difference(first, self.single()) if self.takes("minus") else first
         if self.at < len(self.tokens):
-            raise self.unexpected("the end of the query, `where`, `by` or `minus`")
+            raise self.unexpected(f"the end of the query, `where`, `by` or `minus`; {EXAMPLES}")
         return query
 
     def alone(self) -> Query | None:
@@ -208,7 +208,10 @@ class _Reader:
         return first, self.column()
 
     def inner(self, read: Callable[[], T]) -> T:
-        """What `read` reads, maybe in brackets."""
+        """What `read` reads, maybe in brackets; `mean of age` is `mean age`."""
+        then = self.tokens[self.at + 1 :][:1]
+        if self.sign.lower() == "of" and then and (then[0].quoted or then[0].text not in (*WORDS, ",")):
+            self.at += 1
         brackets = self.takes("(")
         found = read()
         if brackets:
@@ -298,7 +301,8 @@ class _Reader:
 
     def compared(self, column: str) -> Compare:
         if self.sign not in _COMPARISONS:
-            raise self.unexpected("a comparison (= != < <= > >=), `between`, `in` or `is missing`")
+            signs = "a comparison (= != < <= > >=), `between`, `in` or `is missing`"
+            raise self.unexpected(f"{signs} (names and values that hold blanks need quotes)")
         comparison = _COMPARISONS[self.sign]
         self.at += 1
         return Compare(column, comparison, self.value())
@@ -327,7 +331,7 @@ class _Reader:
 
     def takes(self, word: str) -> bool:
         """Whether the next token is this word of the grammar, which is then read."""
-        present = self.sign in (word, word.upper())
+        present = self.sign.lower() == word
         self.at += present
         return present
 

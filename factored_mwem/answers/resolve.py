@@ -33,6 +33,7 @@ from factored_mwem.answers.terms import QueryTerms
 from factored_mwem.answers.weights import (
     MOVED,
     TAKEN,
+    WIDER,
     Case,
     QueryWeights,
     check_groups,
@@ -65,7 +66,8 @@ class Resolved:
     is the share. `proportion`: a ratio from 0
     to 1; `signed`: a sum, which may be below 0; `reach`: the least and the most that the answer may be.
     `exact`: whether every code is wholly in or out, so that the answer follows from counts of codes alone.
-    `vain`, `missed`, `taken`: what values that are none of the domain's may do, see `QueryWeights`.
+    `vain`, `missed`, `taken`: what values that are none of the domain's may do, see `QueryWeights`. `hidden`:
+    by what part a deviation may be larger for them.
     """
 
     terms: QueryTerms
@@ -87,6 +89,7 @@ class Resolved:
     vain: np.ndarray | float = 0.0
     missed: np.ndarray | float = 0.0
     taken: float = 0.0
+    hidden: float = 0.0
 
 
 def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]]) -> QueryTerms:
@@ -107,11 +110,16 @@ def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]])
 
 
 def resolve(
-    query: Single, domain: Domain, factor: Factor | None = None, moved: Mapping[str, float] = {}
+    query: Single,
+    domain: Domain,
+    factor: Factor | None = None,
+    moved: Mapping[str, float] = {},
+    hidden: Mapping[str, float] = {},
 ) -> list[Resolved]:
     """The parts of a query over a domain, one for each marginal of a cube. `factor`: of all weights, where
     the query counts something else than the model does. `moved`: by column, the most records whose values are
-    none of the domain's (NaN: nobody knows). Raises InputError if the query does not fit the domain.
+    none of the domain's (NaN: nobody knows). `hidden`: by column, by what part noise may hide that it spreads
+    wider. Raises InputError if the query does not fit the domain.
     """
     if isinstance(query, Cube):
         return _cube(query, domain, factor, moved)
@@ -124,7 +132,7 @@ def resolve(
         where = product_of(weights.factor, weights.where(query.where))
         resolved = _quantile(query, weights, product_of(groups, where), labels)
     elif isinstance(query, Deviation | Correlation):
-        resolved = _moments(query, weights, groups, labels)
+        resolved = _moments(query, weights, groups, labels, hidden)
     else:
         resolved = _sums(query, weights, groups, labels)
         classes, counted = factor is not None and not factor.exact, isinstance(query, Count)
@@ -204,6 +212,7 @@ def _moments(
     weights: QueryWeights,
     groups: dict[int, np.ndarray],
     labels: list[tuple[Label, ...]],
+    hidden: Mapping[str, float],
 ) -> Resolved:
     """Sums of 1, of each column and its square and, of two, of their product, over records that have both;
     then of the squared half of the width of each column's bins. Values are taken from the middle of their
@@ -224,7 +233,8 @@ def _moments(
             weights.notes[INNER.format(repr(shortened(column)))] = None
             low, high = (np.asarray(end, dtype=np.float64) for end in intervals(attribute))
             wide = np.where(has, high - low, 0.0) ** 2 / 4
-        weights.unlisted(column, Unlisted(True, True))
+        known = isinstance(query, Deviation) and column in hidden
+        weights.unlisted(column, Unlisted(True, True), told=WIDER if known else None)
         moments += [{a: values[codes]}, {a: (values**2 + wide / 3)[codes]}]
         widths.append({a: wide[codes]})
     kind: Literal["deviation", "correlation"] = "deviation"
@@ -233,7 +243,8 @@ def _moments(
         moments.append(product_of(moments[0], moments[2]))
     parts = [(product_of(inside, each), len(labels)) for each in ({}, *moments, *widths)]
     reach, terms = (0.0, math.inf) if kind == "deviation" else (-1.0, 1.0), terms_of(weights.domain, parts)
-    return Resolved(terms, kind, query.by, labels, (), weights.exact, reach=reach)
+    wider = hidden.get(query.column, 0.0) if kind == "deviation" else 0.0
+    return Resolved(terms, kind, query.by, labels, (), weights.exact, reach=reach, hidden=wider)
 
 
 def _quantile(

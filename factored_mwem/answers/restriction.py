@@ -365,7 +365,8 @@ def average_of_codes(attribute: Attribute, ends: Ends = "even") -> tuple[np.ndar
         return values, has, True
     if attribute.type not in ("integer", "number"):
         what = f"a column of type {attribute.type} has no mean"
-        raise InputError(f"{shortened(attribute.name)!r}: {what}; ask for counts by it, or for its median")
+        median = "" if attribute.type == "string" else ", or for its median"
+        raise InputError(f"{shortened(attribute.name)!r}: {what}; ask for counts by it{median}")
     has = placed(attribute).copy()
     low, high = (np.asarray(ends, dtype=np.float64) for ends in intervals(attribute))
     if ends == "even":

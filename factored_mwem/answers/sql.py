@@ -114,7 +114,9 @@ def _clauses(condition: Any) -> Clauses:
     if condition.key in ("and", "or"):
         both = [_clauses(condition.this), _clauses(condition.expression)]
         return every(both) if condition.key == "and" else some(both)
-    if condition.key in COMPARED:
+    if condition.key == "column":  # of truth values
+        return [(Compare(_column(condition), "=", True),)]
+    if condition.key in COMPARED and (_named(condition.this) or _named(condition.expression)):
         turned = not _named(condition.this)
         column, value = (
             (condition.expression, condition.this) if turned else (condition.this, condition.expression)
@@ -150,6 +152,8 @@ def _value(part: Any) -> Value:
         value = _value(part.this)
         if isinstance(value, int | float):
             return -value
+    if part.key == "cast" and part.this.key == "literal":  # DATE '2024-01-31'
+        return _value(part.this)
     if part.key == "boolean":
         return bool(part.this)
     if part.key == "literal":

@@ -17,7 +17,7 @@ from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shortened
 
-FROM_DOMAIN = "the end of the column's domain: no noisy answer says how far the rows reach; ask for `p99 {}`"
+FROM_DOMAIN = "the end of the column's domain: no noisy answer says how far the rows reach; ask for `{} {}`"
 FOUND = "the domain was learnt: values beyond its ends count as those at the ends"
 SEEN = (
     "the estimate: values whose counts stand out from their noise; low: those that do so for sure; high: all "
@@ -45,7 +45,8 @@ def extreme(query: Extreme, domain: Domain) -> Answer:
     if attribute.type in ("date", "datetime"):
         figures = in_dates(figures, attribute.type)
     estimate, stderr, least, most = figures
-    notes = (FROM_DOMAIN.format(name), *((FOUND,) if attribute.learnt else ()))
+    told = FROM_DOMAIN.format("p99" if query.greatest else "p1", name)
+    notes = (told, *((FOUND,) if attribute.learnt else ()))
     return Answer("", (), ((),), estimate, stderr, least, most, "domain", False, notes)
 
 

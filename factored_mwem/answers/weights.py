@@ -45,6 +45,11 @@ ALONE = (
     "value: how far off they are is not known"
 )
 
+WIDER = (
+    "{}: up to {:,.0f} of those counted hold values not found when the domain was learnt: the upper end "
+    "allows for as many as noise may hide, up to twice as far from the mean as the domain's ends"
+)
+
 
 class Case(NamedTuple):
     """Weights by attribute, taken with a sign."""

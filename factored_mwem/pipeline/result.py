@@ -112,8 +112,10 @@ class Release(Contents):
             for facts in self.manifest.attributes
             if facts.domain == "learnt"
         }
+        spreads = {facts.name: facts.spread_hidden for facts in self.manifest.attributes}
+        hidden = {name: spread for name, spread in spreads.items() if spread is not None}
         whole = self.unit.total_is_public
-        return Evidence(*known, whole, engine, settled, counted, people, moved, self._public)
+        return Evidence(*known, whole, engine, settled, counted, people, moved, hidden, self._public)
 
     @property
     def _public(self) -> tuple[int, ...]:

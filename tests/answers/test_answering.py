@@ -177,14 +177,14 @@ NARROWED = {"fields": [
 ]}  # fmt: skip
 
 
-def learnt(moved: dict[str, float], fields=NARROWED, rows=([150, 50], [190, 10])) -> Answering:
+def learnt(moved: dict[str, float], fields=NARROWED, rows=([150, 50], [190, 10]), hidden=None) -> Answering:
     """Exact answers about 200 rows of a domain that was learnt; so many rows `moved` into it."""
     domain = Domain.from_dict(fields)
     levels, counts = Levels.fine(domain.shape), [np.array(each) for each in rows]
     parts = [Component.of(CliqueTree(levels, ((a,),), ()), c / 200) for a, c in enumerate(counts)]
     measured = [Measurement((a,), c, NoiseScale(0.5, Composition.ZCDP)) for a, c in enumerate(counts)]
     forest = Forest(levels, parts, 200.0)
-    return Answering(Evidence(domain, forest, measured, [], False, "tree", moved=moved))
+    return Answering(Evidence(domain, forest, measured, [], False, "tree", moved=moved, hidden=hidden or {}))
 
 
 def test_what_lies_beyond_the_bounds_is_not_said_to_be_nothing() -> None:
@@ -274,6 +274,21 @@ def test_means_and_sums_allow_for_values_that_were_not_found() -> None:
     nothing = learnt({"loss": 20.0}, NOTHING, ([200],)).answer("mean loss")
     assert nothing.to_dict()["groups"][0]["high"] is None and "has one value" in nothing.notes[0]
     assert learnt({}, NOTHING, ([200],)).answer("mean loss").high[0] == 0
+
+
+def test_deviations_allow_for_what_noise_hides_beyond_the_ends() -> None:
+    """Of those that count as 16, eight hold 32: the deviation is 1.4 times what was measured."""
+    counts = np.array([40, 40, 80, 40])
+    true = np.repeat([2, 3, 9, 16, 32], [40, 40, 80, 32, 8]).std()
+    told, blind = (
+        learnt({"grade": 20.0}, GRADES, (counts,), hidden).answer("std grade")
+        for hidden in ({"grade": 0.5}, {})
+    )
+    assert told.low[0] < true < told.high[0] and told.high[0] < 2 * told.estimate[0]
+    assert not blind.low[0] < true < blind.high[0] and told.estimate[0] == blind.estimate[0]
+    assert "the upper end allows" in told.notes[0] and "however far off" in blind.notes[0]
+    told = learnt({"grade": 20.0}, GRADES, (counts,), {"grade": 0.5}).answer("correlation grade, grade")
+    assert "however far off" in told.notes[0]
 
 
 @pytest.mark.parametrize("correlated", [True, False])
@@ -415,6 +430,8 @@ def test_an_answer_is_a_table_with_sensible_digits() -> None:
     assert shown[head].split() == ["sex", "age", "estimate", "stderr", "low", "high"]
     assert len({len(line) for line in shown[head : head + 9]}) == 1  # right-aligned figures
     assert shown[head + 1].split()[:4] == ["F", "0", "40", "11"]  # to the digit that noise leaves
+    ends = answering().answer("max day").text()
+    assert "2020-01-20" in ends and "intervals" not in ends  # nobody knows how far rows reach
     few = repr(answering().answer("count by sex, age, day")).splitlines()
     assert few[-2] == "  ... and 8 more" and len(few) < 15
 

@@ -14,6 +14,8 @@ from factored_mwem.answers.written import written
 
 SAME = {
     "avg age": "mean age",
+    "Average of age By sex": "mean age by sex",
+    "mean of where of = 1": "mean of where of = 1",
     "AVG(age) group by sex": "mean age by sex",
     "count(*) WHERE age >= 3": "count where age >= 3",
     "p90 age": "quantile 0.9 age",
@@ -35,6 +37,7 @@ SAME = {
     "SELECT count(*) FROM t WHERE 20 <= age AND a-b in (1, 2)": "count where age >= 20 and a-b in (1, 2)",
     "SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY age) FROM t": "quantile 0.9 age",
     "SELECT max(age) FROM t": "max age",
+    "SELECT count(*) FROM t WHERE d > DATE '2022-01-31'": "count where d > 2022-01-31",
     "SELECT count(age) FROM t WHERE sex IS NULL": "count where sex is missing and age is not missing",
 }
 
@@ -56,6 +59,8 @@ def test_other_words_ask_the_same(text: str) -> None:
         "SELECT count(*) FROM t HAVING count(*) > 1",
         "SELECT count(*) FROM t WHERE age > (SELECT 1)",
         "SELECT avg(age) FROM t LIMIT 5",
+        "SELECT count(*) FROM t WHERE year(d) = 2022",
+        "mean age please",
         "DROP TABLE t",
     ],
 )
@@ -68,6 +73,8 @@ def test_what_is_not_read_is_refused_in_one_line_with_examples(text: str) -> Non
 def test_words_that_are_new_are_still_names_of_columns() -> None:
     for name in ("sum", "max", "or", "group", "top", "avg", "distinct", "null"):
         assert written(parse(f"count where {name} = 1 by {name}")) == f"count where {name} = 1 by {name}"
+    truth = "SELECT count(*) FROM t WHERE NOT b"
+    assert parse(truth) == parse(truth.replace("NOT b", "b != TRUE"))
     with pytest.raises(InputError, match="takes no `or`"):
         parse_where("age = 1 or sex = M")
 
