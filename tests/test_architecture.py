@@ -201,8 +201,8 @@ WHO_SAYS = {
     ),
     "ColumnProfile": (
         "owner.draft owner.relations privacy.discover privacy.text_votes privacy.other.projected "
-        "privacy.other.sets privacy.popular privacy.single_values tables.backends.local tables.backends.people "
-        "tables.backends.people_spark tables.backends.source tables.backends.spark "
+        "privacy.other.sets privacy.popular privacy.single_values tables.backends.local "
+        "tables.backends.people tables.backends.people_spark tables.backends.source tables.backends.spark "
         "tables.backends.spark_frame tables.backends.sql "
         "tables.codes.broken tables.codes.drafted tables.codes.profile tables.codes.rest"
     ),

@@ -73,10 +73,10 @@ class Attribute(BaseModel):
     `special_values` have codes of their own, wherever they lie. A text among those, such as "N", makes the
     column come back as text. Whatever is unlisted or unreadable counts as `other`; `decimals` and
     `resolution` say how finely numbers and timestamps are written, `multiple_of` how integers are rounded;
-    numbers that come back as text have `zeros` digits or more behind the point; `format` says how a date or a
-    number is written, such as `%d.%m.%Y`, `$#,##0`, `0%` or, for minutes since midnight, `%H:%M`; in `time_zone` timestamps of
-    a column of text come back. A bin that holds some of `bin_values` stands for those alone, as often as
-    `bin_weights` say.
+    numbers that come back as text have `zeros` digits or more behind the point; `format` says how a date or
+    number is written, such as `%d.%m.%Y`, `$#,##0`, `0%` or, for minutes since midnight, `%H:%M`; in
+    `time_zone` timestamps of a column of text come back. A bin that holds some of `bin_values` stands for
+    those alone, as often as `bin_weights` say.
 
     >>> from factored_mwem import Attribute
     >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size

@@ -58,8 +58,6 @@ LOOKS = {
     "write them plainly",
     "dated": "most of its values look like dates that are not written by ISO 8601: say how they are, as in "
     "--date-format '%m/%d/%Y %H:%M:%S', or store them as dates",
-    "rare": "hardly any of its texts are shared by enough rows to be told from noise (an identifier, or free "
-    "text)",
     "untold": "so few of its values are not missing that noise hides whether they are numbers, dates or "
     "text: declare its type",
 }
@@ -235,7 +233,7 @@ def _learnt(
         },
         tuple(one.attribute.name for one in firsts if one.attribute.name not in attributes),
         tuple(relations),
-        looks={column.column.name: column.looks for column in found if column.looks},
+        looks={column.column.name: column.looks for column in found if column.looks in LOOKS},
     )
 
 
@@ -341,7 +339,7 @@ def _check_texts(
             missed = each.present - sum(each.texts.values())
             lost[each.column.name] = min(max(missed, 0.0) / rows, 1.0)
     unique = [name for name, share in lost.items() if share > RARE]
-    hints = [f"; {each.column.name!r}: {LOOKS[each.looks]}" for each in found if each.looks]
+    hints = [f"; {each.column.name!r}: {LOOKS[each.looks]}" for each in found if each.looks in LOOKS]
     _check_lost(session, rows, lost, unique, most, hints[0] if hints else "")
 
 

@@ -66,7 +66,7 @@ WORDS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
 """
-RARE_WORDS = Fraction(1)
+RARE_WORDS = Fraction(2)
 """The same of a column of text of which it is known that hardly any row shares its own: the whole look."""
 NARROW = (3,)
 """Cells of the first of those looks that are clear together, of which it is then known where they lie."""

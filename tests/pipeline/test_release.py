@@ -326,16 +326,19 @@ def test_what_is_said_of_rare_values_is_what_is_known() -> None:
     tails = [f"N{i % 40_000}" for i in range(rows)]
     towns = ["Rome"] * (rows - 33_000) + [f"town {i}" for i in range(33_000)]
     others = {name: ["a", "b"] * (rows // 2) for name in ("kind", "sort", "state", "class")}
+    others["note"] = ["c"] * 90 + [None] * (rows - 90)
     table = pa.table({"tail": tails, "town": towns, **others})
     made = release(table, 1, Policy.of(epsilon=1.0))
-    tail, town = (
-        next(w for w in made.manifest.warnings if w.startswith(f"'{name}'")) for name in ("tail", "town")
+    tail, town, note = (
+        next(w for w in made.manifest.warnings if w.startswith(f"'{name}'"))
+        for name in ("tail", "town", "note")
     )
-    few = r"values that fewer than about (\d+) rows hold"
+    assert note.endswith("all became 'other'")  # seen to fail: nobody said so, for in most rows it is missing
+    few = r"values that fewer than about ([\d,]+) rows hold"
     needed = re.match(rf"'tail': {few} cannot be told from noise.*or a category of many values", tail)
     assert needed is not None and "became 'other'; --drop-unique" in tail
     assert re.match(rf"'town': (19|20|21)% of the rows became 'other' \({few} cannot be told", town)
-    assert 550 < int(needed[1]) < 750  # found for sure, whatever rows hold
+    assert 800 < int(needed[1].replace(",", "")) < 1100  # found for sure, whatever rows hold, by a glance
 
 
 def test_text_that_looks_like_times_says_how_to_have_it_read(tmp_path: Path) -> None:
@@ -355,7 +358,7 @@ def test_text_that_looks_like_times_says_how_to_have_it_read(tmp_path: Path) -> 
         policy = Policy.of(epsilon=20.0, privacy_id="who", people=True, order_by=order)
         made.append(make(Request.of(tmp_path / "t.csv", 1, policy), noise=FakeNoise()).manifest)
     warnings = made[0].warnings
-    assert any("times of day" in w and "all became 'other'" in w for w in warnings if w.startswith("'time'"))
+    assert any("'%H:%M:%S', which nothing tells" in w for w in warnings if w.startswith("'time'"))
     assert any("stay in the order of the table" in w for w in warnings if w.startswith("'time'"))
     assert any("'born' are read as %m/%d/%Y %H:%M:%S" in note for note in made[0].notes)
     told = [w for w in made[1].warnings if w.startswith("'born'")]

@@ -262,6 +262,8 @@ def _losses(plan: Plan) -> Iterator[str]:
         if is_unique(attribute, fate):
             why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
             yield f"{attribute.name!r}: {why}; all became {OTHER!r}; --drop-unique leaves such columns out"
+        elif attribute.values == (OTHER,):  # of few rows, for in most it is missing
+            yield f"{attribute.name!r}: {_unseen(few[attribute.name])}; all became {OTHER!r}"
         elif (share := max(fate.other, fate.clipped)) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:
