@@ -144,7 +144,7 @@ class Answering:
         assert resolved.column is not None
         basis = self._basis(sides)
         spread = self._spread(basis, resolved.terms, population)
-        moved = np.asarray(resolved.vain) + np.asarray(resolved.missed)
+        moved = self._strays(resolved, basis).sum(axis=0)
         figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread, moved))
         if (type_ := self.domain[resolved.column].type) in ("date", "datetime"):
             figures = in_dates(figures, type_)
@@ -183,8 +183,12 @@ class Answering:
 
     def _taken(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
         """float64[group]: the variance of means and sums for values that are none of the domain's."""
-        parts = [(side.taken / whole) ** 2 for side, whole in _wholes(sides, basis)]
-        return sum(parts, start=np.zeros(len(sides[0].groups)))
+        variance = np.zeros(len(sides[0].groups))
+        for side, whole in _wholes(sides, basis):
+            if side.taken is not None:
+                attribute, error = side.taken
+                variance += (error * self._part(side, attribute, basis) / whole) ** 2
+        return variance
 
     def _misplaced(self, sides: Sequence[Resolved], basis: Basis) -> np.ndarray:
         """float64[2, group]: how much less and more a count or share may be for rows whose values are none of
@@ -194,9 +198,34 @@ class Answering:
         bounds = np.zeros((2, groups))
         for way, (side, whole) in enumerate(_wholes(sides, basis)):
             if positive(side):
-                own = np.stack([side.vain + np.zeros(groups), side.missed + np.zeros(groups)]) / whole
+                own = self._strays(side, basis) / whole
                 bounds += own[::-1] if way else own
         return bounds
+
+    def _strays(self, side: Resolved, basis: Basis) -> np.ndarray:
+        """float64[2, group]: how many rows whose values are none of the domain's each group may hold in vain,
+        and miss.
+        """
+        most = np.zeros((2, len(side.groups)))
+        for attribute, *own in side.strays:
+            part = self._part(side, attribute, basis)
+            most += np.stack([each * part for each in own])
+        return most
+
+    def _part(self, side: Resolved, attribute: int, basis: Basis) -> np.ndarray:
+        """float64[group]: which part of the rows whose values of an attribute are none of the domain's each
+        group may hold: all, if noisy answers alone fix it. The model says which share of all rows meets the
+        rest of a query. The same of those is taken to, and one standard deviation more of a beta distribution
+        of that mean which weighs as much as one row.
+        """
+        groups = len(side.groups)
+        if basis.basis != "model" or len(side.above) > 1 or self.people is not None:
+            return np.ones(groups)
+        step = side.terms.count // groups if side.kind == "quantile" else 1
+        whole = max(self.model.total, 1.0)
+        rest = side.terms.without(attribute, slice(0, groups * step, step)).of_forest(self.model)
+        mean = np.clip(rest, 1.0, whole) / whole
+        return np.minimum(mean + np.sqrt(mean * (1 - mean) / 2), 1.0)
 
     def _basis(self, sides: Sequence[Resolved]) -> Basis:
         """Noisy answers alone if they determine all terms, together or set by set; otherwise the model."""

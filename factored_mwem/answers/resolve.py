@@ -36,6 +36,7 @@ from factored_mwem.answers.weights import (
     WIDER,
     Case,
     QueryWeights,
+    Stray,
     check_groups,
     column_of,
     product_of,
@@ -66,8 +67,8 @@ class Resolved:
     is the share. `proportion`: a ratio from 0
     to 1; `signed`: a sum, which may be below 0; `reach`: the least and the most that the answer may be.
     `exact`: whether every code is wholly in or out, so that the answer follows from counts of codes alone.
-    `vain`, `missed`, `taken`: what values that are none of the domain's may do, see `QueryWeights`. `hidden`:
-    by what part a deviation may be larger for them.
+    `strays`, `taken`: what values that are none of the domain's may do, see `QueryWeights`. `hidden`: by what
+    part a deviation may be larger for them.
     """
 
     terms: QueryTerms
@@ -86,9 +87,8 @@ class Resolved:
     above: tuple[int, ...] = (1,)
     below: tuple[int, ...] = (1,)
     ends: tuple[Resolved, Resolved] | None = None
-    vain: np.ndarray | float = 0.0
-    missed: np.ndarray | float = 0.0
-    taken: float = 0.0
+    strays: tuple[Stray, ...] = ()
+    taken: tuple[int, float] | None = None
     hidden: float = 0.0
 
 
@@ -148,9 +148,8 @@ def resolve(
             resolved = replace(resolved, ends=(least, most))
         if classes:
             weights.notes[CLASSES.format(ENDS if counted else SAME_IN_CLASS)] = None
-    vain, missed = (np.broadcast_to(most, len(labels)) for most in (weights.vain, weights.missed))
     resolved = replace(resolved, notes=tuple(weights.notes), exact=weights.exact, taken=weights.taken)
-    return [replace(resolved, vain=vain, missed=missed)]
+    return [replace(resolved, strays=tuple(weights.strays))]
 
 
 def _sums(
@@ -169,7 +168,7 @@ def _sums(
         where = [Case(s, product_of(w, present)) for s, w in where]
         (own,), (has,) = values.values(), present.values()
         reach = (float(own[has > 0].min()), float(own[has > 0].max()))
-    if isinstance(query, Total) or math.isinf(weights.taken):
+    if isinstance(query, Total) or (weights.taken is not None and math.isinf(weights.taken[1])):
         reach = (-math.inf, math.inf)
     below: list[Case] = []
     if isinstance(query, Mean):

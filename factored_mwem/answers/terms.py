@@ -32,6 +32,12 @@ class QueryTerms:
     weights: tuple[np.ndarray, ...]
     count: int
 
+    def without(self, attribute: int, queries: slice) -> QueryTerms:
+        """Some of them, whatever the codes of an attribute."""
+        kept = [j for j, a in enumerate(self.support) if a != attribute]
+        weights = tuple(self.weights[j][queries] for j in kept)
+        return QueryTerms(tuple(self.support[j] for j in kept), weights, len(range(self.count)[queries]))
+
     def of_table(self, table: np.ndarray) -> np.ndarray:
         """float64[k]: the answers of a marginal over the support, `table: float64[codes, ...]`.
 

@@ -58,6 +58,16 @@ class Case(NamedTuple):
     weights: dict[int, np.ndarray]
 
 
+class Stray(NamedTuple):
+    """Rows whose values of a column are none of its domain's: the most that each of some groups may hold `in
+    vain`, and have `missed`: float64[group]. `attribute`: the modelled one whose code tells.
+    """
+
+    attribute: int
+    vain: np.ndarray
+    missed: np.ndarray
+
+
 MAX_CASES = 64
 """Products that a condition may fall apart into."""
 
@@ -72,8 +82,9 @@ class QueryWeights:
         self.notes = dict.fromkeys(() if factor is None else factor.notes)
         most = 1.0 if factor is None else float(factor.at_end("most")[factor.at].max())
         self.moved = {column: rows * most for column, rows in moved.items()}
-        self.open, self.vain, self.missed = False, np.zeros(1), np.zeros(1)
-        self.told, self.taken = MOVED, 0.0
+        self.open, self.strays = False, list[Stray]()
+        self.told = MOVED
+        self.taken: tuple[int, float] | None = None
 
     @property
     def factor(self) -> dict[int, np.ndarray]:
@@ -156,18 +167,20 @@ class QueryWeights:
         self.notes[note.format(name, most)] = None
         if not math.isnan(most):
             groups = np.ones(1) if inside is None else inside
-            self.vain = self.vain + most * of.in_vain * groups
-            self.missed = self.missed + most * of.missed * groups
+            source, _ = self.source(column)
+            self.strays.append(Stray(source, most * of.in_vain * groups, most * of.missed * groups))
 
     def taken_as_others(self, column: str, width: float) -> None:
         """Allow for values of a column of numbers, of such a width, that are none of its domain's: `taken` is
-        the standard error (value times records) that they give to a sum. How many there are is taken to be
-        uniform up to the most there may be; how far they are off, all to one side, uniform up to the width.
+        (the modelled attribute, the standard error, value times records, that they give to a sum). How many
+        there are is taken to be uniform up to the most there may be; how far they are off, all to one side,
+        uniform up to the width.
         """
         most = self.moved.get(column, 0.0)
         self.unlisted(column, Unlisted(True, True), told=ALLOWED if width else ALONE)
         if most and not math.isnan(most):
-            self.taken = most * width / 3 if width else math.inf
+            source, _ = self.source(column)
+            self.taken = source, most * width / 3 if width else math.inf
 
     def groups(self, by: Sequence[str]) -> tuple[list[tuple[Label, ...]], dict[int, np.ndarray]]:
         """(the labels of each group, float64[group, codes] by attribute: 1 where a code lies in it)."""

@@ -220,6 +220,26 @@ def test_the_mean_of_bins_holds_however_rows_lie_in_them() -> None:
     assert (median.low[0], median.high[0]) == (0, 499) and median.basis == "bounded"
 
 
+def test_the_model_takes_values_that_were_not_found_to_meet_the_rest_as_others_do() -> None:
+    """A quarter of all rows weigh 500 or more; so of the 30 of other codes, which count as A, a quarter is
+    taken to, and a standard deviation more. Of codes alone, which were measured, all 30 may be wrong.
+    """
+
+    class NoErrors:
+        def errors(self, terms: QueryTerms, population: bool) -> np.ndarray:
+            return np.zeros((12, terms.count))
+
+    known, blind = learnt({"code": 30.0}), learnt({})
+    for answering in (known, blind):
+        answering._errors = NoErrors
+    asked = "count where code = A and weight >= 500"
+    told, other = known.answer(asked), blind.answer(asked)
+    assert told.basis == other.basis == "model" and told.estimate[0] == other.estimate[0] < 50
+    few = 30 * (0.25 + math.sqrt(0.25 * 0.75 / 2))
+    assert other.low[0] - told.low[0] == pytest.approx(few) and few < 17
+    assert told.high[0] == pytest.approx(other.high[0])  # none is missed: A took them all in
+
+
 LEARNT = {"constraints": REQUIRED, "learnt": True}
 FOUND = {"fields": [
     {"name": "code", "categories": ["A", "B", "other"], "other": "other", **LEARNT},
