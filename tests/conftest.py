@@ -155,9 +155,9 @@ def fmwem(
 
 
 @pytest.fixture(scope="session")
-def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def forked() -> Iterator[Path]:
     """Where a `fmwem` is that is a process of its own, but need not load what it runs."""
-    with programs(tmp_path_factory.mktemp("programs")) as folder:
+    with programs() as folder:
         yield folder
 
 

@@ -16,7 +16,7 @@ from factored_mwem.domain.levels import Levels, View, coarsen
 from factored_mwem.domain.zeros import refined, tables_at
 from factored_mwem.kernels.scoring import CAP, Answers
 from factored_mwem.mechanisms.course import Course, rounds_for
-from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
+from factored_mwem.mechanisms.eligible import FittingViews
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
 from factored_mwem.mechanisms.isolated_columns import IsolatedColumns, isolated
 from factored_mwem.mechanisms.limits import RunLimits
@@ -37,11 +37,6 @@ from factored_mwem.workload.candidates import Candidates
 
 COMPANION_SHARE = Fraction(1, 8)
 """Of what one-way marginals get, for those of companions beside it."""
-LEAST_BOUNDED = math.prod(TUNED.groups)
-"""Where views of fewer cells than this are all that the budget allows at first, what the model has in a cell
-is uncertain, and the harm of noise is not bounded by it: 3-way errors of Adult at epsilon .1 are .262 so (14
-runs), and were .266 with the bound (12 runs), a difference that may be chance.
-"""
 SAME_NOISE = 0.01
 """Scores are kept while the noise of a round differs by less from what they were made with."""
 MAX_VIEWS = 400_000
@@ -125,7 +120,7 @@ def _in_rounds(
     cells = min(limits.cells, cells + known)  # noise fills none of those that are known
     most = min(TUNED.finest * 2 * records / first, cells)
     memory = limits.memory - sweep.bytes
-    of_pairs = min(TUNED.finer * most, cells) if most >= LEAST_BOUNDED else 0.0
+    of_pairs = min(TUNED.finer * most, cells)
     views = find_views(candidates, levels, most, memory, offered(levels, classes), of_pairs)
     counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
     completed = 0
@@ -157,7 +152,6 @@ class TreeLearner:
         self._session, self._estimate, self._views = session, estimate, views
         self._offer, self._answers = FittingViews(views, *cells), ModelAnswers(views)
         self._isolated, self._price, self._noise = IsolatedColumns(views), 0.0, 0.0
-        self._bounded = cells[1] >= LEAST_BOUNDED
 
     def eligible(self, step: Round) -> Eligible:
         views, which = self._views, self._offer.which(self._estimate)
@@ -171,14 +165,12 @@ class TreeLearner:
         if not math.isclose(noise, self._noise, rel_tol=SAME_NOISE):
             self._noise = noise
             self._offer.all_stale()
-        held = 0.0 if self._bounded else noise  # against each cell; where it is bounded, `answers` have it
-        which = worthwhile(which, views.cells[which] * held, self._estimate.forest.total)
         weights = None if views.weights is None else views.weights[which]
-        return Eligible(which, views.cells[which] * held, weights)
+        return Eligible(which, np.zeros(len(which)), weights)  # `answers` have what noise would do
 
     def answers(self, eligible: Eligible) -> Answers:
-        harm = self._noise if self._bounded else 0.0
-        return self._answers.answers(self._estimate.forest, self._offer.stale(eligible.which), harm)
+        stale = self._offer.stale(eligible.which)
+        return self._answers.answers(self._estimate.forest, stale, self._noise)
 
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._views.positions(chosen)
@@ -189,8 +181,7 @@ class TreeLearner:
         estimate.add(measured)
         gap = float(np.abs(estimate.forest.marginal(view) - before).sum())
         self._offer.measured(view, estimate.forest)
-        each = measured.scale.mean_abs  # bounded as in scores
-        noise = float(np.minimum(each, int(CAP) * before).sum()) if self._bounded else each * len(before)
+        noise = float(np.minimum(measured.scale.mean_abs, int(CAP) * before).sum())  # bounded as in scores
         follow = self._isolated.observe(estimate.forest, quiet=gap <= noise, price=self._price)
         return (gap, noise) if follow else None
 

@@ -12,10 +12,12 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,8 +52,9 @@ def environment(*folders: Path, **more: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def programs(folder: Path) -> Iterator[Path]:
-    """The folder, where the programs are until the block ends."""
+def programs() -> Iterator[Path]:
+    """The folder where the programs are until the block ends."""
+    folder = Path(tempfile.mkdtemp(prefix="fmwem-"))  # not deep: a socket's address is short
     address = str(folder / "socket")
     for name in PROGRAMS:
         (folder / name).write_text(CLIENT.format(python=sys.executable, address=address))
@@ -70,6 +73,7 @@ def programs(folder: Path) -> Iterator[Path]:
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.communicate()
+        shutil.rmtree(folder)
 
 
 def _load() -> None:
