@@ -70,15 +70,17 @@ def learning_text(forecast: LearningForecast, rows: int, counted: str = "") -> d
     alone = (
         f", if they have no other rare value; {most:,.0f} in any case" if round(most) > round(least) else ""
     )
+    held = f"that about {least:,.0f} {counted} have"
+    if forecast.people is not None:
+        held = f"whose rows weigh as much as about {least:,.0f} {counted}"
     return {
         **_people(forecast.people),
         "public": _public(forecast.public),
         "columns": f"{len(forecast.columns)}: {_listed(forecast.columns)}",
         "domain": "none is declared: the possible values are learnt from noisy counts, for at most "
         f"{forecast.discovery_share:.0%} of the budget",
-        "values": f"a value that about {least:,.0f} {counted} have gets a code of its own{alone}; rarer "
-        f"texts become 'other', rarer numbers, dates and times are joined to ranges of about as many "
-        f"{counted}",
+        "values": f"a value {held} gets a code of its own{alone}; rarer texts become 'other', rarer numbers, "
+        f"dates and times are joined to ranges of about as many {counted}",
         "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on the types show it, "
         "and the rest of the budget is not spent",
         "rounds": "as with a declared domain",
@@ -186,7 +188,7 @@ def planned_text(planned: Planned) -> str:
             "1-way, ...", ["mean error (0 to 2) of the released shares of so many columns together"]
         )
     lines += _noise(first, _counted(planned.people))
-    lines += [line for word, text in _people(planned.people).items() for line in lined(word, [text])]
+    lines += [line for word, text in _people(planned.people).items() if text for line in lined(word, [text])]
     counted = _counted(planned.people)
     number = planned.assume_rows if planned.people is None else planned.assume_people
     lines += lined("for", [f"delta {planned.delta:g}, about {number:,} {counted} (--assume-{counted})"])
@@ -213,11 +215,11 @@ def _noise(first: Prospect | None, counted: str) -> list[str]:
     if first is None:
         return []
     if first.kept_from is not None:
+        have = "if about so many rows have it"
+        if counted == "people":
+            have = "if its rows weigh as much as about so many people"
         return [
-            *lined(
-                "value kept",
-                [f"if about so many {counted} have it: if they hold no other rare value / in any case"],
-            ),
+            *lined("value kept", [f"{have}: if they hold no other rare value / in any case"]),
             *lined(
                 "refused",
                 [f"is a table with about so many {counted} or fewer: if all columns are text / if none is"],

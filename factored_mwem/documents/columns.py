@@ -68,6 +68,7 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
         "fates": None if facts.kept is None else tuple(map(percent, fates)),
         "note": _note(facts.name, groups.note),
         "chart": None if shares is None and noisy is None else drawn(groups, series),
+        "of": "people" if facts.name == ROWS_OF_PERSON else "rows",
         "rows": _table(groups, series),
         "measured": noisy is not None,
         "in_words": _in_words(facts.name, groups, series),

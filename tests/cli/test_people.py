@@ -19,6 +19,7 @@ from factored_mwem.tables.outputs.targets import LocalFile
 
 PEOPLE = ("release", "visits.csv", "--marginals", 2, "--privacy-id", "patient", "--people")
 SMALL = ("--contributions", 4, "--epsilon", 20)
+UNITS = ("people", "rows")
 
 
 @pytest.fixture
@@ -152,6 +153,10 @@ def test_forecasts_say_what_one_person_is_and_what_finding_out_costs(visits: Pat
     assert (facts["constant"], facts["constancy_share"], facts["sizes_share"]) == (["sex"], 0, 0.01)
     planned = fmwem("plan", *PEOPLE[1:], "--contributions", 2)
     assert planned.code == 0 and "at most 2 of a person\n" in planned.out and "not rows" in planned.out
+    assert "a value whose rows weigh as much as about" in " ".join(told.out.split())
+    assert "if its rows weigh as much as about so many people" in " ".join(planned.out.split())
+    ordered = fmwem("plan", *PEOPLE[1:], "--order-by", "ward")
+    assert ordered.code == 0 and "unit " in ordered.out and "together" not in ordered.out
     for command in ("check", "plan"):
         refused = fmwem(command, *PEOPLE[1:], "--assume-rows", 5)
         assert refused.code == 2 and "assume_people" in refused.err
@@ -170,6 +175,8 @@ def test_the_page_says_what_one_person_is_and_how_many_rows_each_has(visits: Pat
     assert f"at most {manifest.people.most_rows} are used" in words and "840 are one person" in words
     beyond = manifest.people.beyond
     assert beyond is None or f"; {percent(beyond)} of them have more" in words
+    heads = [(visits / "visits.synthetic.report.html").read_text().count(f"{of} %</th>") for of in UNITS]
+    assert heads == [1, 2]  # sex and ward
     assert "no error bars" in words and "fmwem answer" not in words and "95 %" not in words
     out = pq.read_table("visits.synthetic.parquet").to_pandas()
     sizes = out.groupby("patient").size().value_counts(normalize=True)

@@ -204,7 +204,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     if plan.learning is not None:
         if plan.learning.hidden:
             yield plan.learning.hidden
-        yield from rounded_in_words(plan.learning)
+        yield from rounded_in_words(plan.learning, plan.policy.people)
         yield from spread_in_words(plan.learning.fates)
 
 
@@ -270,7 +270,8 @@ def _losses(plan: Plan) -> Iterator[str]:
                 what = (
                     f"became {attribute.other!r} ({few[attribute.name]} cannot be told from noise for sure)"
                 )
-            yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
+            rows = "the rows, each person weighing one," if plan.policy.people else "the rows"
+            yield f"{attribute.name!r}: {share:.0%} of {rows} {what}; declare its values to keep them"
 
 
 def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
@@ -313,7 +314,7 @@ def _unordered(plan: Plan) -> Iterator[str]:
     )
 
 
-def rounded_in_words(learning: Learning) -> Iterator[str]:
+def rounded_in_words(learning: Learning, people: bool = False) -> Iterator[str]:
     """Warnings about columns of whole numbers of which some rows may have held decimals, as far as noise
     tells.
     """
@@ -321,9 +322,12 @@ def rounded_in_words(learning: Learning) -> Iterator[str]:
 
     for name, (rows, stddev) in learning.rounded.items():
         if name in learning.domain and rows > DOUBT * stddev:
+            few = f"about {rows:,.0f} of its values"
+            if people:
+                few = f"values whose rows weigh as much as about {rows:,.0f} people"
             yield (
-                f"{name!r} was learnt as whole numbers, but about {rows:,.0f} of its values may have had "
-                "decimals, which are lost then; declare it as a number if it has any"
+                f"{name!r} was learnt as whole numbers, but {few} may have had decimals, which are lost then; "
+                "declare it as a number if it has any"
             )
 
 
@@ -334,10 +338,11 @@ def _unseen_decimals(plan: Plan) -> Iterator[str]:
         from factored_mwem.privacy.popular import SEEN
 
         most = max(SEEN * stddev for _, stddev in rounded.values())
-        counted = "people" if plan.policy.people else "rows"
+        few = f"fewer than about {most:,.0f} rows"
+        if plan.policy.people:
+            few = f"rows that weigh less than about {most:,.0f} people"
         yield (
-            f"decimals in fewer than about {most:,.0f} {counted} of a column of whole numbers would not have "
-            "been seen, and are rounded down"
+            f"decimals in {few} of a column of whole numbers would not have been seen, and are rounded down"
         )
 
 
@@ -360,8 +365,12 @@ def _formats(plan: Plan) -> Iterator[str]:
 
 
 def _few(enough: float, policy: Policy) -> str:
-    counted = "people" if policy.people else "rows"
-    return f"values that fewer than about {enough:,.0f} {counted} hold" if enough < math.inf else "values"
+    """The values that were not found. Of a person with several rows each weighs a part of one."""
+    if enough == math.inf:
+        return "values"
+    if policy.people:
+        return f"values whose rows weigh less than about {enough:,.0f} people"
+    return f"values that fewer than about {enough:,.0f} rows hold"
 
 
 def _unseen(few: str) -> str:
