@@ -52,6 +52,8 @@ one before each is.
 """
 NEARLY = 4.0
 """How many times as wide as the span a bin beyond it is, of which a whole deviation is not believed."""
+APART = 1.5
+"""How many times as far from 0 as one end of a bin the other may be, where much lies at a column's end."""
 LIKELY, FAR = 1.5, 8
 """Standard deviations from which a coarse cell beyond the span is a bin, and up to how many cells beyond."""
 THINS = 3.0
@@ -106,13 +108,16 @@ def coarse_grid(unit: str) -> np.ndarray:
 
 
 def wide_grid(unit: str) -> np.ndarray:
-    """int64 or float64[cells + 1]: small whole numbers and a cell a decade, where little is known."""
+    """int64 or float64[cells + 1]: small whole numbers and two cells a decade, where little is known; those
+    of a decade, of which the coarse grid has no edge, are counted together, too.
+    """
     if unit in ("date", "datetime"):
         return coarse_grid(unit)[len(CENTURIES[1]) :][: len(CENTURIES[0]) : 10]
     decades = 10.0 ** np.arange(1, 10)
+    beyond = np.sort(np.concatenate([decades, 3 * decades[:-1]]))
     if unit == "number":
-        return np.concatenate([-decades[::-1], [-1.0, 0.0, 0.01, 0.1, 1.0], decades])
-    return np.concatenate([-decades[::-1], np.arange(-3, 10), decades]).astype(np.int64)
+        return np.concatenate([-beyond[::-1], [-3.0, -1.0, 0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0], beyond])
+    return np.concatenate([-beyond[::-1], np.arange(-3, 10), beyond]).astype(np.int64)
 
 
 def clear_span(
@@ -352,6 +357,22 @@ def with_tails(
     beyond = beyond[(beyond < edges[0]) | (beyond > edges[-1])]
     extended = np.unique(np.concatenate([beyond, edges]))
     return np.unique(np.append(extended, grid.dtype.type(0))) if extended[0] < 0 < extended[-1] else extended
+
+
+def cut_outwards(edges: np.ndarray, most: np.ndarray, step: int = 1) -> np.ndarray:
+    """The edges with those bins cut that reach further from 0 than APART times as far as they begin, into
+    `most` parts at most (int64[bin]), equally in magnitude: at numbers of two digits, or multiples of `step`.
+    """
+    low, high = edges[:-1].astype(np.float64), edges[1:].astype(np.float64)
+    near, far = np.minimum(abs(low), abs(high)), np.maximum(abs(low), abs(high))
+    parts = [edges]
+    for i in np.flatnonzero((most > 1) & (np.sign(low) == np.sign(high)) & (far > APART * near)):
+        times = math.log(far[i]) - math.log(near[i])
+        pieces = min(math.ceil(times / math.log(APART)), int(most[i]))
+        inner = np.array([float(f"{x:.2g}") for x in np.geomspace(low[i], high[i], pieces + 1)[1:-1]])
+        inner = np.rint(inner / step) * step if edges.dtype == np.int64 else inner
+        parts.append(inner[(low[i] < inner) & (inner < high[i])].astype(edges.dtype))
+    return np.unique(np.concatenate(parts))
 
 
 def around_span(grid: np.ndarray, edges: np.ndarray) -> np.ndarray:

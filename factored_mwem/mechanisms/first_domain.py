@@ -22,6 +22,7 @@ from factored_mwem.domain.grids import (
     around_span,
     bins,
     coarse_grid,
+    cut_outwards,
     wide_grid,
     with_tails,
     with_values_left,
@@ -40,6 +41,8 @@ TOLD = 2**50
 """Below this a whole number of steps and the next one are different floats in any unit."""
 FURTHEST = 10**18
 """Whole numbers beyond are counted with those up to here, where all that lies beyond is counted."""
+PART = 2.0
+"""Standard deviations of its noise that a coarse cell at an end holds for each part that it is cut into."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
@@ -229,7 +232,13 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         cells = np.diff(found.edges)
         widths = cells[:3].min().item(), cells[-3:].min().item()
         round_ends = around_span(grid, edges)
+        inner = edges[[2, -3]] if len(edges) > 5 else edges[[0, -1]]
         edges = with_tails(edges, grid, widths, found.coarse > LIKELY * found.coarse_stddev)
+        if found.unit not in MOMENTS:
+            cell = np.clip(np.searchsorted(grid, edges[:-1], side="right") - 1, 0, len(grid) - 2)
+            parts = (found.coarse[cell] / (found.coarse_stddev * PART)).astype(int)
+            outside = (edges[:-1] >= max(inner[1], 0)) | (edges[1:] <= min(inner[0], 0))
+            edges = cut_outwards(edges, np.where(outside, parts, 1), found.step)
         if found.unit == "integer":  # where a column ends by nature, at 100 %, many rows may lie
             told = round_ends[np.abs(round_ends) < TOLD]
             edges = np.unique(np.concatenate([edges, told, told + 1]))

@@ -25,6 +25,8 @@ from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
+HELD = 2.0
+"""And those from which the next part of a decade is kept of which one part is seen."""
 
 
 class Fate(NamedTuple):
@@ -178,7 +180,8 @@ def _numbers(first: First, counted: Counted) -> dict[str, Any]:
 def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     """The first of the inner bins in which something is seen, and the one behind the last, by bins or by
     blocks of them; None if nothing is. Where only a block is seen at an end, the bins of it from which on
-    outwards the rest holds less than half a deviation a bin are left out.
+    outwards the rest holds less than half a deviation a bin are left out. Where bins are parts of decades,
+    those of the last one that is seen are kept that hold HELD deviations.
     """
     inner, begins = first.inner, counted.begins
     counts, deviations = counted.counts[first.attribute.bin_codes][inner], counted.deviations[inner]
@@ -195,7 +198,19 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     high = last_block.start + 1 + int(np.argmax(np.cumsum(outwards[last_block])))
     if ends is None:
         return low, high
-    return low if ends[0] >= first_block.stop else ends[0], high if ends[1] <= last_block.start else ends[1]
+    alone = first.found.edges is None  # of a decade that is seen the rest is near
+    if ends[0] < first_block.stop:
+        rest = (x[first_block.start : ends[0]][::-1] for x in (counts, deviations))
+        low = ends[0] - (_held(*rest) if alone else 0)
+    if ends[1] > last_block.start:
+        rest = (x[ends[1] : last_block.stop] for x in (counts, deviations))
+        high = ends[1] + (_held(*rest) if alone else 0)
+    return low, high
+
+
+def _held(counts: np.ndarray, deviations: np.ndarray) -> int:
+    """How many of the bins, outwards, hold most above HELD deviations each."""
+    return int(np.argmax(np.cumsum([0.0, *(counts - HELD * deviations)])))
 
 
 def _seen(
@@ -241,7 +256,7 @@ def _few(first: First, counted: Counted) -> np.ndarray | None:
     """The units of a column's numbers or moments where they are few and all there is, else None."""
     counts, deviations = counted.counts[first.attribute.bin_codes], counted.deviations
     free, single = _free(first)
-    clear = single & (counts > level(len(counts)) * deviations)
+    clear = single & (counts > level(int(single.sum())) * deviations)
     values = np.sort(np.concatenate([first.values, free[clear]]))
     if not 0 < len(values) <= FEW:
         return None

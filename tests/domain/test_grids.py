@@ -244,6 +244,14 @@ def test_a_full_bin_at_an_end_is_cut_so_that_the_end_shows() -> None:
     assert [edge for edge in made if 1000 <= edge <= 12_000] == list(range(1000, 12_001, 1000))
 
 
+def test_full_cells_at_an_end_are_cut_as_often_as_noise_allows() -> None:
+    """Seen to fail: incomes in a cell from 20,000 to 50,000 were drawn evenly, to their double."""
+    edges = np.array([-5000, -1000, 0, 1000, 2000, 5000, 5001])
+    made = grids.cut_outwards(edges, np.array([2, 9, 9, 1, 3, 9]), 10).tolist()
+    assert made == [-5000, -2200, -1000, 0, 1000, 2000, 2700, 3700, 5000, 5001]
+    assert grids.cut_outwards(np.array([1e-300, 1e300]), np.array([2])).tolist() == [1e-300, 1.0, 1e300]
+
+
 def test_narrow_cells_at_nines_end_no_tail() -> None:
     """Seen to fail: beyond 97.80, counted in hundredths, came one bin from 100 to 200."""
     grid = grids.coarse_grid("integer")
