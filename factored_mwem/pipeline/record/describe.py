@@ -351,7 +351,11 @@ def _formats(plan: Plan) -> Iterator[str]:
             unit = ""
             if attribute.format in CLOCKS:
                 unit = f", whole {'seconds' if '%S' in attribute.format else 'minutes'} since midnight"
-            yield f"numbers of {attribute.name!r} are read as {attribute.format}{unit}, as noisy counts tell"
+            comma = (
+                "; if the comma stands before decimals, say --decimal ," if "," in attribute.format else ""
+            )
+            told = f"are read as {attribute.format}{unit}, as noisy counts tell{comma}"
+            yield f"numbers of {attribute.name!r} {told}"
         else:
             yield (
                 f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts tell; where "
