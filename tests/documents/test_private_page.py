@@ -12,6 +12,7 @@ import pytest
 from support.pages import HOSTILE, PEOPLE, check_page, people
 
 from factored_mwem import InputError, evaluate, private_report, release, report
+from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Domain
 from factored_mwem.owner.evaluation.binned_errors import CodedPair
 from factored_mwem.owner.page import quality
@@ -156,3 +157,22 @@ def test_sdmetrics_quality_is_its_own() -> None:
     theirs.generate(*(table.to_pandas() for table in tables), metadata, verbose=False)
     assert found.overall == pytest.approx(theirs.get_score()) and not found.why
     assert quality.KINDS["integer"] == "numerical"
+
+
+def test_dates_are_read_as_the_release_was_told(tmp_path: Path) -> None:
+    """Seen to fail: the manifest forgot the domain file's dialect, and all dates fell into the first bin."""
+    table = tmp_path / "t.csv"
+    table.write_text("day\n" + "".join(f"{1 + i % 28:02}.{1 + i % 12:02}.2020\n" for i in range(600)))
+    ends = {"minimum": "2020-01-01", "maximum": "2020-12-31"}
+    field = {"name": "day", "type": "date", "constraints": ends, "bins": 6}
+    told = {"dateFormat": "%d.%m.%Y"}
+    made = release(table, 1, domain=Domain.from_dict({"dialect": told, "fields": [field]}))
+    assert made.manifest.domain["dialect"] == told
+    made.write(tmp_path / "out.parquet")
+    pages = [
+        Path(
+            private_report(tmp_path / "out.manifest.json", table, tmp_path / f"{i}.NOT-PRIVATE.html", **said)
+        )
+        for i, said in enumerate(({}, {"dialect": Dialect.of(dateFormat="%d.%m.%Y")}))
+    ]
+    assert pages[0].read_text() == pages[1].read_text()

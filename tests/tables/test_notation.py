@@ -70,6 +70,7 @@ def test_times_of_day_are_told_and_come_back(pattern: str) -> None:
 def test_what_is_no_such_number_stays_as_it_is() -> None:
     texts = [
         "1,23",
+        "0,750",
         "12,3456",
         "5 stars",
         "$",

@@ -37,7 +37,6 @@ from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request.policy import DEFAULT_MAX_ROWS, Policy
-from factored_mwem.tables.codes.notation import CLOCKS
 from factored_mwem.tables.codes.parsing import value_type
 
 if TYPE_CHECKING:
@@ -353,10 +352,16 @@ def _formats(plan: Plan) -> Iterator[str]:
         if attribute.name not in learnt or attribute.format == "default":
             continue
         if attribute.type in ("integer", "number"):
+            from factored_mwem.tables.codes.notation import CLOCKS
+
             unit = ""
             if attribute.format in CLOCKS:
                 unit = f", whole {'seconds' if '%S' in attribute.format else 'minutes'} since midnight"
-            yield f"numbers of {attribute.name!r} are read as {attribute.format}{unit}, as noisy counts tell"
+            comma = (
+                "; if the comma stands before decimals, say --decimal ," if "," in attribute.format else ""
+            )
+            told = f"are read as {attribute.format}{unit}, as noisy counts tell{comma}"
+            yield f"numbers of {attribute.name!r} {told}"
         else:
             yield (
                 f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts tell; where "

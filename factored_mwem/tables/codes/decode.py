@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.errors import shortened
-from factored_mwem.tables.codes.notation import in_notation, is_notation
 from factored_mwem.tables.codes.parsing import is_text, value_type
 
 OWN_TYPE = {
@@ -201,6 +200,8 @@ def typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: b
     if is_text(arrow):
         values = values.cast(pa.string())  # the only text that everything can be cast to
         if attribute.type in ("integer", "number") and attribute.format != "default":
+            from factored_mwem.tables.codes.notation import in_notation, is_notation  # here: most are plain
+
             values = in_notation(values, attribute.format) if is_notation(attribute.format) else values
     return values.cast(arrow, safe=safe)
 

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import MARKERS, WIDEST, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.errors import InputError
-from factored_mwem.tables.codes.notation import AMOUNT
 from factored_mwem.tables.codes.parsing import (
     DECIMAL,
     MOMENT,
@@ -59,15 +58,16 @@ _PATTERNS = {
     "clock": rf"^{_CLOCK}$",
     "dated": rf"^([0-9]{{1,2}}[/.-]([0-9]{{1,2}}|[A-Za-z]{{3}})[/.-]([0-9]{{4}}|[0-9]{{2}})|"
     rf"[0-9]{{4}}[/.][0-9]{{1,2}}[/.][0-9]{{1,2}})([ T]{_CLOCK})?$",
-    "amount": AMOUNT,
 }
-"""Tried in this order; what matches none is text."""
+"""Tried in this order, and then whether it is an amount; what matches none is text."""
 
 
 def kinds_of(values: pa.Array) -> np.ndarray:
     """int8[value]: the number in KINDS of each value of a column, text or typed, without dictionaries."""
     if not is_text(values.type):
         return _typed_kinds(values)
+    from factored_mwem.tables.codes.notation import AMOUNT  # here: a declared domain needs no kinds
+
     kinds = np.full(len(values), KINDS.index("string"), dtype=np.int8)
     null = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(MISSING, values.type)))
     kinds[null.to_numpy(zero_copy_only=False)] = KINDS.index("null")
@@ -75,7 +75,7 @@ def kinds_of(values: pa.Array) -> np.ndarray:
     kinds[marker.to_numpy(zero_copy_only=False)] = KINDS.index("marker")
     trimmed = pc.utf8_trim_whitespace(values)
     open_ = kinds == KINDS.index("string")
-    for kind, pattern in _PATTERNS.items():
+    for kind, pattern in (*_PATTERNS.items(), ("amount", AMOUNT)):
         match = pc.fill_null(pc.match_substring_regex(trimmed, pattern), False).to_numpy(zero_copy_only=False)
         which = np.flatnonzero(match & open_)
         open_[which] = False

@@ -61,7 +61,7 @@ def _either(texts: set[str]) -> str:
 
 
 _BEFORE, _BEHIND = (_either({pair[at] for pair in BESIDE} - {""}) for at in (0, 1))
-_DIGITS = r"(?P<digits>[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?P<places>[.][0-9]*)?"
+_DIGITS = r"(?P<digits>[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]{1,15})(?P<places>[.][0-9]*)?"
 _AMOUNT = rf"[+-]?(?P<before>{_BEFORE})?[+-]?{_DIGITS}(?P<behind>{_BEHIND})?"
 AMOUNT = rf"^[(]?{_AMOUNT}[)]?$"
 """Brackets say that an amount is owed."""
