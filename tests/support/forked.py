@@ -86,8 +86,9 @@ def _load() -> None:
     from factored_mwem.kernels import warmup
 
     warmup.compile_all([*warmup.HALVES[0], *warmup.HALVES[1]])
-    table = pa.table({name: [i * i % (n + 2) for i in range(900)] for n, name in enumerate("abcdefgh")})
-    made: Release = release(table, 2, epsilon=1.0, columns=list("abcdefgh"), rounds=2)
+    sizes = {name: 3 + n % 4 for n, name in enumerate("abcdefgh")}
+    table = pa.table({name: [i * i % size for i in range(900)] for name, size in sizes.items()})
+    made: Release = release(table, 2, epsilon=1.0, domain=sizes, rounds=2)
     made.to_pandas()
 
 
