@@ -9,7 +9,8 @@ are drawn alike, in no order.
 
 Two rows agree in a column where both keep the usual value, and else by chance, or because of what else they
 keep. So a row keeps a value about as often as the root of what was counted says, beyond what chance gives;
-rows drawn on trial show what is still missing. Columns whose codes are in order may keep a group of codes:
+rows drawn on trial show what is still missing: refining parts some rows that agreed, of more rows fewer, so
+the last trial is of about as many as a batch. Columns whose codes are in order may keep a group of codes:
 then a code of it is drawn by its share alone, so within a group columns go together less than in the model.
 """
 
@@ -30,8 +31,8 @@ from factored_mwem.pipeline.people import PeopleBatches
 from factored_mwem.tables.codes.agreement import agreement_of
 from factored_mwem.tables.codes.derive import decode_table
 
-TRIAL, TRIALS, TRIAL_ROWS = 2**31, 3, 20_000
-"""Number of the batch that is drawn on trial, no other's; how often, and of how many rows at most."""
+TRIAL, TRIALS = 2**31, (10_000, 10_000, 20_000, 2**16)
+"""Number of the batch that is drawn on trial, no other's; of how many rows at most, the first by chance."""
 PATTERNS = 64
 """Ways in which a row of a batch may keep what is usual: as many are laid out."""
 TOLD = 2.0
@@ -105,13 +106,14 @@ class UsualBatches(PeopleBatches):
         object.__setattr__(self, "_usual", ConditionalDrawing(self.of_people, numbers, math.inf))
         object.__setattr__(self, "_rows", EvidenceDrawing(self.of_people))
         rng = self.generator(TRIAL)
-        for column, by_chance in zip(self._kept, self._on_trial(rng), strict=True):
-            column.begin(by_chance, TOLD * self.people.agreement_stddev)
-        for _ in range(TRIALS):
+        by_chance = self._on_trial(TRIALS[0], rng)
+        for column, had in zip(self._kept, by_chance, strict=True):
+            column.begin(had, TOLD * self.people.agreement_stddev)
+        for rows in TRIALS[1:]:
             if self._cells(rng) > MAX_CELLS:
                 self._kept.clear()
                 return
-            for column, had in zip(self._kept, self._on_trial(rng), strict=True):
+            for column, had in zip(self._kept, self._on_trial(rows, rng), strict=True):
                 column.learn(had)
 
     @property
@@ -119,9 +121,9 @@ class UsualBatches(PeopleBatches):
         """Whether rows of a person are drawn one by one, as if nobody had counted how often they agree."""
         return not self._kept
 
-    def _on_trial(self, rng: np.random.Generator) -> list[np.ndarray]:
-        """float64[grouping] of each column: how often two rows of a person agree in rows drawn."""
-        each, people = self._drawn_people(min(self.rows, TRIAL_ROWS), rng)
+    def _on_trial(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """float64[grouping] of each column: how often two rows of a person agree in so many rows drawn."""
+        each, people = self._drawn_people(min(self.length(0), rows), rng)
         person = np.repeat(np.arange(len(each)), each)
         codes = self.refined(self._in_parts(person, people, rng), rng, self.of_a_person)
         own = self.domain.modelled
