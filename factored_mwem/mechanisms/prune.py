@@ -111,7 +111,7 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     most = most_of(lost, stddev, int((~kept).sum()))
     if before.type == "string" and attribute.other == OTHER:
         lost += float(noisy[before.fallback_code])
-    spread = hidden_spread(first, counted, attribute, counts)
+    spread = hidden_spread(first, counted, kept, attribute, counts)
     return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread).losing(lost)
 
 
