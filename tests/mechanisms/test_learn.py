@@ -347,6 +347,17 @@ def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> Non
     assert list(spread_in_words({"a": missing})) == []
 
 
+def test_a_block_that_is_full_at_both_ends_is_kept_whole() -> None:
+    """Seen to fail: its end came before its begin, and a release ended with an IndexError, its budget spent."""
+    found = FoundColumn(pa.field("x", pa.int64()), "integer", 200, 200)
+    edges = np.array([0, 1, 2, 3, 9])
+    facts = {"name": "x", "type": "integer", "edges": [0, 1, 2, 3, 8]}
+    first = First(found, Attribute.model_validate(facts), edges, edges[:0])
+    counted = Counted(np.array([50, -20, -30, 50, 0]), np.full(4, 20.0), np.array([0, 4]), np.full(1, 9.0))
+    with mock.patch.object(pruning, "_seen", side_effect=[None, (0, 1)]):
+        assert pruning._ends(first, counted) == (0, 4)
+
+
 @pytest.mark.slow
 def test_two_values_are_all_there_is() -> None:
     """Seen to fail: 0 and 1 of brfss2015 got a bin from 100,000 to a million in one of 100 columns."""
