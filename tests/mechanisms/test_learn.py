@@ -348,7 +348,7 @@ def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> Non
 
 
 def test_a_block_that_is_full_at_both_ends_is_kept_whole() -> None:
-    """Seen to fail: its end came before its begin, and a release ended with an IndexError, its budget spent."""
+    """Seen to fail: its end came before its begin, and a release ended with an IndexError, all spent."""
     found = FoundColumn(pa.field("x", pa.int64()), "integer", 200, 200)
     edges = np.array([0, 1, 2, 3, 9])
     facts = {"name": "x", "type": "integer", "edges": [0, 1, 2, 3, 8]}
