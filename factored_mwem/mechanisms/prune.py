@@ -111,7 +111,7 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     most = most_of(lost, stddev, int((~kept).sum()))
     if before.type == "string" and attribute.other == OTHER:
         lost += float(noisy[before.fallback_code])
-    spread = hidden_spread(first, counted, attribute, counts)
+    spread = hidden_spread(first, counted, kept, attribute, counts)
     return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread).losing(lost)
 
 
@@ -197,7 +197,7 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     low = first_block.stop - 1 - int(np.argmax(np.cumsum(outwards[first_block][::-1])))
     high = last_block.start + 1 + int(np.argmax(np.cumsum(outwards[last_block])))
     if ends is None:
-        return low, high
+        return (low, high) if low < high else (high - 1, low + 1)  # of one block each end may be fullest
     alone = first.found.edges is None  # of a decade that is seen the rest is near
     if ends[0] < first_block.stop:
         rest = (x[first_block.start : ends[0]][::-1] for x in (counts, deviations))

@@ -299,18 +299,36 @@ def test_what_may_lie_beyond_the_ends_is_counted_out_to_twice_as_far() -> None:
     first = First(found, Attribute.model_validate(facts), edges, edges[:0])
     counted = Counted(np.array([100, 100, 10, 50, 0]), np.full(4, 6.0), np.arange(5), np.full(4, 6.0))
     kept = Attribute.model_validate({**facts, "edges": [0, 10, 19]})
-    wider = hidden_spread(first, counted, kept, np.array([100, 100, 0]))
+    same = np.array([True, True, False, False, False])
+    wider = hidden_spread(first, counted, same, kept, np.array([100, 100, 0]))
     assert wider == pytest.approx((1 + 16 / 200 * 4 / 3 * 10**2 / 25) ** 0.5 - 1)
     listed = Attribute.model_validate({"name": "x", "type": "integer", "categories": [0]})
-    assert hidden_spread(first, counted, listed, np.array([200, 0])) == 0.0  # one value does not spread
+    assert hidden_spread(first, counted, same, listed, np.array([200, 0])) == 10  # any other would spread it
     text = Attribute(name="x", categories=("a",))
-    assert hidden_spread(first, counted, text, np.array([5, 0])) is None
+    assert hidden_spread(first, counted, same, text, np.array([5, 0])) is None
     ends = [0.0, 5e-324, 1e-323, 40.0, 80.0]  # seen to fail: numpy warned of a number that is too large
     least, some = ({"name": "x", "type": "number", "edges": ends[:count]} for count in (3, 5))
     found = replace(found, type="number")
     first = First(found, Attribute.model_validate(some), np.array(ends), np.zeros(0))
-    wider = hidden_spread(first, counted, Attribute.model_validate(least), np.array([100, 100, 0]))
-    assert wider is not None and wider < 10
+    wider = hidden_spread(first, counted, same, Attribute.model_validate(least), np.array([100, 100, 0]))
+    assert wider == 10
+
+
+@pytest.mark.parametrize(("seen", "wider"), [(40, (1 + 40 / 300 * 1.9**2 / 0.09) ** 0.5 - 1), (20, 0.0)])
+def test_beside_0_and_1_what_the_next_bin_shows_is_hidden(seen: int, wider: float) -> None:
+    """270 rows of 0, 30 of 1, and 40 or 20 by noise of 20 from 2 on. Seen to fail: no bin begins within twice
+    the distance of 1 to the mean, so nothing was hidden; the bin of 1, which is kept, was counted.
+    """
+    found = FoundColumn(pa.field("x", pa.int64()), "integer", 300, 300)
+    edges = np.array([0, 1, 2, 10])
+    facts = {"name": "x", "type": "integer"}
+    first = First(found, Attribute.model_validate({**facts, "edges": [0, 1, 2, 9]}), edges, edges[:0])
+    counted = Counted(np.array([270, 30, seen, 0]), np.full(3, 20.0), np.arange(4), np.full(3, 20.0))
+    listed, same = (
+        Attribute.model_validate({**facts, "categories": [0, 1]}),
+        np.array([1, 1, 0, 0], dtype=bool),
+    )
+    assert hidden_spread(first, counted, same, listed, np.array([270, 30, 0])) == pytest.approx(wider)
 
 
 def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> None:
@@ -321,8 +339,23 @@ def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> Non
     (words,) = spread_in_words(fates)
     assert "larger: of 'c' by 50%, 'd' by 30%, 'b' by 25% (and of 1 more column)" in words
     assert list(spread_in_words({"a": fates["a"]})) == []
+    (words,) = spread_in_words({"a": fate._replace(spread_hidden=10.0), "b": fates["a"]})
+    assert words.startswith("hardly any value but one was found") and words.endswith(
+        ": of 'a'; declare their values"
+    )
     missing = Fate(0.002, 0.0, 0.0, 0.998, 0.003, 10.0)  # seen to fail: a column without values was named
     assert list(spread_in_words({"a": missing})) == []
+
+
+def test_a_block_that_is_full_at_both_ends_is_kept_whole() -> None:
+    """Seen to fail: its end came before its begin, and a release ended with an IndexError, all spent."""
+    found = FoundColumn(pa.field("x", pa.int64()), "integer", 200, 200)
+    edges = np.array([0, 1, 2, 3, 9])
+    facts = {"name": "x", "type": "integer", "edges": [0, 1, 2, 3, 8]}
+    first = First(found, Attribute.model_validate(facts), edges, edges[:0])
+    counted = Counted(np.array([50, -20, -30, 50, 0]), np.full(4, 20.0), np.array([0, 4]), np.full(1, 9.0))
+    with mock.patch.object(pruning, "_seen", side_effect=[None, (0, 1)]):
+        assert pruning._ends(first, counted) == (0, 4)
 
 
 @pytest.mark.slow

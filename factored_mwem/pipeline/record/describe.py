@@ -274,11 +274,13 @@ def _losses(plan: Plan) -> Iterator[str]:
 
 
 def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
-    """A warning where noise may hide much beyond the ends of learnt columns of numbers; free."""
+    """Warnings where noise may hide much beyond the ends of learnt columns of numbers; free."""
+    from factored_mwem.mechanisms.hidden_spread import MOST
+
     hidden = {  # of a column that is more than noise
         name: fate.spread_hidden or 0.0 for name, fate in fates.items() if fate.kept > 2 * fate.moved_at_most
     }
-    widest = sorted((name for name in hidden if hidden[name] > WIDER), key=lambda name: -hidden[name])
+    widest = sorted((name for name in hidden if WIDER < hidden[name] < MOST), key=lambda name: -hidden[name])
     if widest:
         named = some_names([f"{name!r} by {hidden[name]:.0%}" for name in widest[:WIDEST]])
         left = len(widest) - WIDEST
@@ -287,6 +289,9 @@ def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
             "noise may hide rare values beyond the ends of what was learnt, which would make standard "
             f"deviations larger: of {named}{more}; declare their values"
         )
+    if alone := [name for name in hidden if hidden[name] >= MOST]:
+        what = "hardly any value but one was found, and noise may hide rare ones"
+        yield f"{what}: of {some_names([repr(name) for name in alone])}; declare their values"
 
 
 def _unordered(plan: Plan) -> Iterator[str]:
