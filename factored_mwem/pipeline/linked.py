@@ -156,8 +156,6 @@ def make_linked(
         root = package.root.name
         of_root = {beside(root, name) for name in (_names(made[root]) if made else ())}
         constant = [a.name for a in known if a.name in of_root]
-        deep = table.parent is not None and table.parent.of != root
-        shared = [a.name for a in _above(package, table, made) if a.name not in of_root] if deep else []
         view = views.view(table, [a.name for a in known], most)
         policy = request.policy_of(table, constant if table.parent is not None else ())
         own = Request.of(
@@ -170,16 +168,9 @@ def make_linked(
         told = _told(request, table, made, most[table.name], spent.pinned["seed"])
         below = [each.name for each in package.children(table.name) if used[each.name].looks]
         counted = {count_of(name): used[name].looks for name in below}
-        own = replace(
-            own,
-            known=tuple(known),
-            told=told,
-            counted=counted,
-            hanging=request.hanging(table),
-            columns=[n for n in own.visible.schema.names if n != PARENT] if deep else None,
-            family=PARENT if deep else None,
-            shared=tuple(shared),
-        )
+        own = replace(own, known=tuple(known), told=told, counted=counted, hanging=request.hanging(table))
+        if PARENT in view.schema.names:
+            own = _in_families(own, [a.name for a in _above(package, table, made) if a.name not in of_root])
         apart = replace(spent, spending=spending_of(own))
         made[table.name] = fitted_to(own, apart, parts[table.name], report, used[table.name])
     spent.drawn()  # ---- ... to here
@@ -187,6 +178,14 @@ def make_linked(
     schemas = {name: source.schema for name, source in request.sources.items()}
     statement = _statement(request, spent, made, used)
     return LinkedRelease(package.without_rows, made, schemas, request.public, statement, spent.pinned["seed"])
+
+
+def _in_families(own: Request, shared: Sequence[str]) -> Request:
+    """The request of rows that hang on others than a root's: those on one row, in which the columns `shared`
+    are the same, are alike as often as real ones. PARENT tells which these are, and is not released.
+    """
+    columns = [name for name in own.visible.schema.names if name != PARENT]
+    return replace(own, columns=columns, family=PARENT, shared=tuple(shared))
 
 
 def _parts(request: LinkedRequest, spent: Spent, roots: Mapping[str, float]) -> dict[str, Session]:

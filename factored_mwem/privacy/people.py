@@ -124,13 +124,15 @@ class PrivateAgreement(Sealed):
         is named, only pairs of rows with the same cell there count: fewer pairs of the same person's rows.
         """
         groupings = groupings_in(domain, constant)
-        numbers = table.pairs_alike(domain.modelled, groupings, session.spill, family)
-        return cls(ExactNumbers(numbers), tuple(groupings))
+        return cls(
+            ExactNumbers(table.pairs_alike(domain.modelled, groupings, session.spill, family)),
+            tuple(groupings),
+        )
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All of `what`, how many numbers there are. Each is a sum over people of what follows from that
-        person's rows alone and is from 0 to G grains: 0 of a person with one row, G of who agrees with
-        themselves in all pairs. So one person more moves each by at most G; under replace, where one of 0 to
+        person's rows alone and is from 0 to G grains: 0 of a person without a pair, G of who agrees with
+        themselves in all pairs, however these are parted into families. So one person more moves each by at most G; under replace, where one of 0 to
         G leaves and another comes, too: L1 norm m G, squared L2 norm m G^2 of m numbers. G is what rows of
         one person come to anywhere, and no number is a count of rows: that a person has 10,000 of them moves
         nothing further.

@@ -22,7 +22,7 @@ def agreement_of(
     each column the sum, over these people, of the share of their pairs of rows that are in one group, in
     parts of `whole`, rounded down for each person.
 
-    `person: int64[row]`, from 0 on; `codes`: of each column, [row]; of a person up to 1,008 rows. Where a
+    `person: int64[row]`, from 0 on; `codes`: of each column, [row]; of a person up to 1,008 rows. Where
     `family: int64[row]`, from 0 on, parts the rows of each person, only pairs in one family count. Each
     number is a sum over people of one from 0 to `whole` that follows from that person's rows alone.
     """
