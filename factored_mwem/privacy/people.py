@@ -132,10 +132,10 @@ class PrivateAgreement(Sealed):
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All of `what`, how many numbers there are. Each is a sum over people of what follows from that
         person's rows alone and is from 0 to G grains: 0 of a person without a pair, G of who agrees with
-        themselves in all pairs, however these are parted into families. So one person more moves each by at most G; under replace, where one of 0 to
-        G leaves and another comes, too: L1 norm m G, squared L2 norm m G^2 of m numbers. G is what rows of
-        one person come to anywhere, and no number is a count of rows: that a person has 10,000 of them moves
-        nothing further.
+        themselves in all pairs, however these are parted into families. So one person more moves each by at
+        most G; under replace, where one of 0 to G leaves and another comes, too: L1 norm m G, squared L2 norm
+        m G^2 of m numbers. G is what rows of one person come to anywhere, and no number is a count of rows:
+        that a person has 10,000 of them moves nothing further.
         """
         return SealedQuery.each((*self.names, "agreement"), (), unit.grains, what)
 

@@ -129,10 +129,10 @@ def test_rows_that_hang_on_one_row_are_alike_as_often_as_real_ones() -> None:
     .86. Seen to fail, with .57, where all pairs of a home are counted.
     """
     rng = np.random.default_rng(4)
-    person = np.repeat(np.arange(2 * HOMES), rng.integers(1, 5, 2 * HOMES))
-    usual = rng.choice(["a", "b", "c"], 2 * HOMES)[person]
+    person = np.repeat(np.arange(HOMES), rng.integers(1, 5, HOMES))
+    usual = rng.choice(["a", "b", "c"], HOMES)[person]
     ward = np.where(rng.random(len(person)) < 0.9, usual, rng.choice(["a", "b", "c"], len(person)))
-    homes, persons = town().private[0], np.arange(2 * HOMES)
+    homes, persons = town().private[0], np.arange(HOMES)
     sexes = np.where(persons % 2, "F", "M")
     package = Package.of(
         [
