@@ -33,11 +33,14 @@ ENTRIES: list[tuple[Any, tuple[Any, ...]]] = []
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a kernel at first use, and cache it on disk if the cache folder can be written."""
+    """Compile a kernel at first use, and cache it on disk if the cache folder can be written; without the
+    wrapper for calls from C, which nobody makes.
+    """
+    options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
     try:
-        return njit(cache=True, nogil=True)(function)
+        return njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache is writable, as in a container
-        return njit(nogil=True)(function)
+        return njit(**options)(function)
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:

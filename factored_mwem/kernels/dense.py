@@ -93,9 +93,11 @@ def multiply_by(weights, head, tail, ratio):
                 sink[t] = max(sink[t] * ratio[np.uint64(base + tail[t])], min(sink[t], FLOOR))
 
 
-@entry
-def multiply_into(weights: F8, head: I8, tail: I8, ratio: F8) -> None:
-    """`multiply_by` for calls from Python: multiply each weight by its marginal cell's `ratio`, in place."""
+@compiled
+def multiply_into(weights, head, tail, ratio):
+    """`multiply_by` for calls from Python: multiply each weight by its marginal cell's `ratio`, in place. Few
+    releases have corrections and need it, so a first run does not wait for it.
+    """
     multiply_by(weights, head, tail, ratio)
 
 
