@@ -205,7 +205,7 @@ def bounds_of(found: FoundColumn) -> tuple[float, float]:
         scale = 1 if found.unit == "date" else MICROS_A_DAY
         first, last = bounds_of_type(found.column)  # in microseconds, where it has any
         return max(int(YEARS[0]) * scale, first), min(int(YEARS[-1]) * scale - 1, last)
-    if found.format in CLOCKS:
+    if found.format in CLOCKS and found.unit == "integer" and found.scale == 1:
         return 0, 86_399 if "%S" in found.format else 1_439
     arrow = value_type(found.column.type)
     least, most = (-np.inf, np.inf) if is_text(arrow) else bounds_of_type(found.column)

@@ -146,7 +146,8 @@ def read_notation(
     charge = Charge("discover", Mechanism.GAUSSIAN, (name, "notation"), scale, sensitivity)
     column: ColumnProfile = session._unseal(sealed, charge)
     noisy = session.noise.add(column.notation_votes(), scale=scale)
-    told = NotationVotes(noisy, scale, seen.of("amount"), seen.of("clock")).written(BELIEVED)
+    there = seen.of("amount"), seen.of("clock"), seen.of(*NUMBERS)
+    told = NotationVotes(noisy, scale, *there).written(BELIEVED)
     if told is None:
         return seen, None
     kinds = {kind: rows for kind, rows in zip(NUMBERS, told.places, strict=False) if rows}

@@ -87,6 +87,22 @@ def test_what_is_no_such_number_stays_as_it_is() -> None:
     assert told(texts) is None and told(["12", "1234", "0.5"]) is None
     for pattern in ("$#,##0", "0%", "#,##0", *CLOCKS):
         assert to_plain(pa.array(texts), pattern).to_pylist() == texts
+    odd = ["12.5", "N", "07:30", "-5", "86400", "1e300", "9" * 18]  # seen to fail: no int64; 60 days in hours
+    for pattern in CLOCKS:
+        assert in_notation(pa.array(odd), pattern).to_pylist() == odd
+
+
+@pytest.mark.parametrize("odd", ["$5", "12:30"])
+def test_a_few_numbers_that_are_written_otherwise_do_not_tell_of_the_others(odd: str) -> None:
+    """Seen to fail: one row of 1,000 made a draft's format; at 8 %, whole numbers were learnt as minutes of a
+    day, none above 1,439.
+    """
+    for few in (1, 80):
+        table = pa.table({"a": [odd] * few + [str(1000 + 7 * i) for i in range(1000 - few)]})
+        votes = notation_votes(table["a"].combine_chunks(), np.ones(1000, dtype=np.int64))
+        amounts, clocks = (float(part.sum()) for part in np.split(votes, [VOTES - len(CLOCKS)]))
+        told = NotationVotes(votes, 0.0, amounts, clocks, 1000.0 - few).written(0.0)
+        assert (told is None) == (few == 1 or odd == "12:30")
 
 
 def test_noise_tells_nothing() -> None:
@@ -144,6 +160,7 @@ def test_amounts_and_times_are_learnt_as_numbers(tmp_path: Path) -> None:
 def test_text_of_a_typed_table_is_written_as_it_was(tmp_path: Path) -> None:
     texts = {name: [str(x).strip('"') for x in column] for name, column in written(1500).items()}
     texts["at"] = [text.zfill(5) for text in texts["at"]]
+    texts["open"] = ["closed" if i % 10 == 0 else text for i, text in enumerate(texts["at"])]
     pq.write_table(pa.table(texts), tmp_path / "t.parquet")
     made = learnt(tmp_path / "t.parquet").to_arrow()
     for name, pattern in FORMATS.items():
@@ -152,3 +169,4 @@ def test_text_of_a_typed_table_is_written_as_it_was(tmp_path: Path) -> None:
         plain = to_plain(column, pattern)
         assert plain.to_pylist() != column.to_pylist() and in_notation(plain, pattern).equals(column)
     assert all(len(text.partition(".")[2]) == 2 for text in made["price"].to_pylist())
+    assert made["open"].to_pylist().count("closed") == pytest.approx(150, abs=15)  # seen to fail: no int64

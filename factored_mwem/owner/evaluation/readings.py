@@ -164,7 +164,8 @@ def _plainly(column: ReadColumn, missing: Collection[str]) -> ReadColumn:
         return replace(column, values=in_iso(column.values, written.pattern))
     votes = notation_votes(column.values, rows)
     amounts, clocks = (float(part.sum()) for part in np.split(votes, [-len(CLOCKS)]))
-    told = NotationVotes(votes, 0.0, amounts, clocks).written(0.0)
+    numbers = float(rows[~np.isnan(_read("number", column.values))].sum())
+    told = NotationVotes(votes, 0.0, amounts, clocks, numbers).written(0.0)
     if told is None or max(amounts, clocks) < TOLERANCE * rows.sum():
         return column
     return replace(column, values=to_plain(column.values, told.pattern))

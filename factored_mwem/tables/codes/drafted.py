@@ -115,8 +115,9 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
 def _notation(column: ColumnProfile) -> str | None:
     """How most of the numbers are written that are not plain; None if there are none."""
     votes = column.votes()
-    amounts, clocks = (float(votes[KINDS.index(kind)]) for kind in ("amount", "clock"))
-    told = NotationVotes(column.notation_votes(), 0.0, amounts, clocks).written(0.0)
+    groups = (("amount",), ("clock",), NUMBERS)
+    there = (float(votes[[KINDS.index(kind) for kind in kinds]].sum()) for kinds in groups)
+    told = NotationVotes(column.notation_votes(), 0.0, *there).written(0.0)
     return None if told is None else told.pattern
 
 

@@ -49,6 +49,8 @@ CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
 """Times of day; hours of 12 have AM or PM behind."""
 MOST_PLACES = 7
 """Digits behind the point; more count as so many."""
+SOME = 0.05
+"""Of all numbers so many must be written in a way, for the others are read and written by it, too."""
 EVIDENCE = ("grouped", "plain", "either")
 """Whether thousands are apart, which a number below 1,000 does not tell."""
 CLASSES = (len(BESIDE), len(EVIDENCE), MOST_PLACES + 1)
@@ -146,12 +148,12 @@ def _number(digits: pa.Array) -> np.ndarray:
 
 
 def in_notation(numbers: pa.Array, pattern: str) -> pa.Array:
-    """Plain numbers, as text, by a format."""
+    """Plain numbers, as text, by a format; what it cannot write stays as it is, such as 12.5 minutes."""
     if pattern in CLOCKS:
-        seconds = numbers.cast(pa.int64()).cast(pa.timestamp("s"))
-        if "%S" not in pattern:
-            seconds = pc.multiply(numbers.cast(pa.int64()), 60).cast(pa.timestamp("s"))
-        return pc.strftime(seconds, format=pattern)
+        last, unit = (86_399, 1) if "%S" in pattern else (1_439, 60)
+        whole = pc.if_else(pc.match_substring_regex(numbers, "^[0-9]{1,5}$"), numbers, None).cast(pa.int64())
+        of_a_day = pc.if_else(pc.less_equal(whole, last), pc.multiply(whole, unit), None)
+        return pc.coalesce(pc.strftime(of_a_day.cast(pa.timestamp("s")), format=pattern), numbers)
     before, behind, grouped = _amounts()[pattern]
     parts = pc.extract_regex(numbers, r"^(?P<minus>-?)(?P<whole>[0-9]+)(?P<places>[.][0-9]*)?$")
     minus, whole, places = (pc.struct_field(parts, name) for name in ("minus", "whole", "places"))
@@ -199,25 +201,29 @@ class Notation(NamedTuple):
 
 
 class NotationVotes(NamedTuple):
-    """Noisy `notation_votes` of a `stddev`, of a column that holds about so many `amounts` and `clocks`."""
+    """Noisy `notation_votes` of a `stddev`, of a column that holds about so many `amounts`, `clocks` and plain
+    `numbers`.
+    """
 
     noisy: np.ndarray
     stddev: float
     amounts: float
     clocks: float
+    numbers: float = 0.0
 
     def written(self, believed: float) -> Notation | None:
         """As more than half of either are, where that stands out by `believed` deviations; None if there is
-        no such way.
+        no such way, or hardly any number is: of times of day, unless most numbers are, which are no minutes.
         """
         amounts, clocks = np.split(self.noisy.astype(np.float64), [VOTES - len(CLOCKS)])
         least, votes = believed * self.stddev, amounts.reshape(CLASSES)
         clock = int(np.argmax(clocks))
-        if clocks[clock] > max(self.clocks / 2, least, self.amounts):
+        if clocks[clock] > max(self.clocks / 2, least, self.amounts + self.numbers):
             return Notation(CLOCKS[clock], (float(clocks[clock]),), 0)
         whole = votes.sum(axis=(1, 2))
         beside = int(np.argmax(whole))
-        if whole[beside] <= max(self.amounts / 2, least * (len(EVIDENCE) * (MOST_PLACES + 1)) ** 0.5):
+        by_noise = least * (len(EVIDENCE) * (MOST_PLACES + 1)) ** 0.5
+        if whole[beside] <= max(self.amounts / 2, by_noise, SOME * (self.amounts + self.numbers)):
             return None
         before, behind = BESIDE[beside]
         grouped, plain, _ = votes[beside].sum(axis=1)
