@@ -132,7 +132,7 @@ def learn(
     found = discover(session, table, columns, share, enough)
     if not any(column.type != "string" or column.texts for column in found):
         what = "nearly every value of every column is too rare to be told from noise"
-        raise _nothing(session, what, 0.0, alone=len(found) == 1)
+        raise _nothing(session, what, 0.0, alone=len(found) == 1 and public is None)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
     most = HOPELESS_LINKED if linked else HOPELESS
     _check_texts(session, rows, found, most)
