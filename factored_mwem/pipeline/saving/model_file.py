@@ -77,7 +77,10 @@ def load(path: Path, kind: type[Kind]) -> Kind:
 
     The file may come from a stranger: sizes and numbers are checked before they are used, and no code is run.
     """
-    with parts_of(path, "model file", "`fmwem release --model` writes them") as (header, read):
+    beside = path.with_name(path.name.removesuffix(".json").rpartition(".")[0] + ".fmwem")
+    mistaken = beside != path and beside.is_file()  # the record or the rows of a release
+    advice = f"{beside} is one" if mistaken else "`fmwem release --model` writes them"
+    with parts_of(path, "model file", advice) as (header, read):
         if "fmwem_package" in header:
             how = "`fmwem sample` draws from it"
             raise InputError(f"{path} is the model of a package of tables, not of a single one; {how}")
