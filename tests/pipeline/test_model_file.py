@@ -219,9 +219,10 @@ def test_files_that_are_no_models(path: Path) -> None:
     for content in (*contents, b"a,b\n1,2\n", b"\x93NUMPY\x01\x00v\x00{}", b"PK\x03\x04"):
         other.write_bytes(content)
         check_refused(other, "is not a model file, or is damaged; `fmwem release --model` writes them")
-    record = path.with_suffix(".manifest.json")
+    model, record = path.with_name("near.fmwem"), path.with_name("near.manifest.json")
+    model.write_bytes(whole)
     record.write_text("{}")
-    check_refused(record, f"or is damaged; {path} is one")
+    check_refused(record, f"or is damaged; {model} is one")
     for members in ({"word/document.xml": b"<x/>"}, {"header.npy": b"nonsense"}, {"header": b"{}"}, {}):
         with zipfile.ZipFile(other, "w") as file:
             for name, data in members.items():
