@@ -340,9 +340,9 @@ def rows_for_people(_: Any) -> Any:
 def pairs_for_people(honest: Any) -> Any:
     """Of how often rows of a person agree, each pair weighs a person."""
 
-    def counted(person: np.ndarray, codes: Any, groupings: Any, whole: int) -> np.ndarray:
+    def counted(person: np.ndarray, codes: Any, groupings: Any, whole: int, family: Any) -> np.ndarray:
         most = int(np.bincount(person).max(initial=1))
-        return honest(person, codes, groupings, whole * most * max(most - 1, 1))
+        return honest(person, codes, groupings, whole * most * max(most - 1, 1), family)
 
     return counted
 
