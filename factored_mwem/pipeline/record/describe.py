@@ -326,8 +326,8 @@ def rounded_in_words(learning: Learning, people: bool = False) -> Iterator[str]:
             if people:
                 few = f"values whose rows weigh as much as about {rows:,.0f} people"
             yield (
-                f"{name!r} was learnt as whole numbers, but {few} may have had decimals, which are lost then; "
-                "declare it as a number if it has any"
+                f"{name!r} was learnt as whole numbers, but {few} may have had decimals, which are lost "
+                "then; declare it as a number if it has any"
             )
 
 

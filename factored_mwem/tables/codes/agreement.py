@@ -23,8 +23,8 @@ def agreement_of(
     parts of `whole`, rounded down for each person.
 
     `person: int64[row]`, from 0 on; `codes`: of each column, [row]; of a person up to 1,008 rows. Where a
-    `family: int64[row]`, from 0 on, parts the rows of each person, only pairs in one family count. Each number
-    is a sum over people of one from 0 to `whole` that follows from that person's rows alone.
+    `family: int64[row]`, from 0 on, parts the rows of each person, only pairs in one family count. Each
+    number is a sum over people of one from 0 to `whole` that follows from that person's rows alone.
     """
     family = person if family is None else family
     people = int(person.max(initial=-1)) + 1

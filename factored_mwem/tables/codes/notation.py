@@ -201,8 +201,8 @@ class Notation(NamedTuple):
 
 
 class NotationVotes(NamedTuple):
-    """Noisy `notation_votes` of a `stddev`, of a column that holds about so many `amounts`, `clocks` and plain
-    `numbers`.
+    """Noisy `notation_votes` of a `stddev`, of a column that holds about so many `amounts`, `clocks` and
+    plain `numbers`.
     """
 
     noisy: np.ndarray
