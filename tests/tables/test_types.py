@@ -28,9 +28,11 @@ MOST = 1000
 YES = "DuckDB takes Yes and No for booleans; the release keeps the words that people wrote, as pandas does"
 PLUS = "DuckDB reads +2 as text"
 ZERO = "digits after a zero are a code, of which 01234 would not be left if it were a number"
+SIGN = "both leave numbers with a sign beside them as text"
 EXCEPTIONS = {
     "yes": ("string", YES),
     "signed": ("integer", PLUS),
+    "percent": ("integer", SIGN),
     "codes": ("string", ZERO),
 }
 """Column of HOSTILE: the type that a release gives it, and why one of the readers gives it another."""
