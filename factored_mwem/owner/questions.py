@@ -14,6 +14,7 @@ from typing import Any
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.dialect import SHORT_YEARS
 from factored_mwem.errors import shortened
+from factored_mwem.tables.codes.notation import GROUPED
 
 IDENTIFIER = (
     "nearly every value is its own: an identifier or free text; leave it out with --columns or list what is "
@@ -84,6 +85,8 @@ def _of_column(attribute: Attribute, column: SeenColumn, *, text: bool) -> Itera
             yield 0, IDENTIFIER
         yield from _of_texts(attribute, column)
     elif attribute.type != "boolean":
+        if text and attribute.type == "integer" and GROUPED in attribute.format:  # no point tells it
+            yield 1, THOUSANDS
         yield from _of_numbers(attribute, column)
 
 
@@ -106,13 +109,12 @@ def _of_texts(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int, s
         yield 4, "is kept as text, for some of its numbers begin with a zero: is it a code?"
 
 
+THOUSANDS = "the ',' in its numbers is taken to part thousands: if decimals follow it, say --decimal ,"
 MISSING = "list it in the field's missingValues and take it out here"
 
 
 def _of_numbers(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int, str]]:
     values = list(attribute.values or attribute.specials.tolist())
-    if "," in attribute.format:
-        yield 1, f"is read as {attribute.format}: if the comma stands before decimals, say --decimal ,"
     if attribute.type == "integer" and attribute.edges and column.once:
         yield 0, NUMBERED
         return

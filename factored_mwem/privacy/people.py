@@ -124,10 +124,8 @@ class PrivateAgreement(Sealed):
         is named, only pairs of rows with the same cell there count: fewer pairs of the same person's rows.
         """
         groupings = groupings_in(domain, constant)
-        return cls(
-            ExactNumbers(table.pairs_alike(domain.modelled, groupings, session.spill, family)),
-            tuple(groupings),
-        )
+        names, of = tuple(groupings), domain.modelled
+        return cls(ExactNumbers(table.pairs_alike(of, groupings, session.spill, family)), names)
 
     def query(self, what: Any, unit: Unit) -> SealedQuery:
         """All of `what`, how many numbers there are. Each is a sum over people of what follows from that

@@ -99,6 +99,8 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     )
     frame["paid"] = [age if row % 10 else "30.5" for row, age in enumerate(frame["age"])]
     frame["knots"] = [repr((row + 20 if row % 4 else row // 4 % 6 + 1) * KNOT) for row in range(len(frame))]
+    frame["pay"] = [f"${years}50" if years < "8" else f"${years},500" for years in frame["education-num"]]
+    frame["at"] = [f"{int(age) // 4}:{int(age) % 4 * 15:02}" for age in frame["age"]]
     frame["code"] = [str(row * 7919 % 99_991) for row in range(len(frame))]
     frame = frame.astype(str)[list(columns)]
     if by_id:
@@ -241,6 +243,12 @@ def spelt() -> Configuration:
     )
 
 
+def noted() -> Configuration:
+    """Learnt, of amounts of money and times of day."""
+    columns, choices = ("pay", "at", "sex"), {"epsilon": 60.0}
+    return Configuration("amounts and times, learnt", "arrow", learnt=True, columns=columns, choices=choices)
+
+
 def crowded() -> list[Configuration]:
     """A column of as many categories as a narrow dictionary holds."""
     columns, choices = ("relationship", "sex", "income"), {"epsilon": 60.0}
@@ -334,4 +342,4 @@ def matrix() -> list[Configuration]:
     every += [look(*way, "csv") for look in looks for way in ways]
     every += [each for way in ways for each in looked(*way, "csv")]
     every += [with_public(learnt=learnt) for learnt in (False, True)]
-    return [*every, *peopled(), *crowded(), spelt()]
+    return [*every, *peopled(), *crowded(), spelt(), noted()]

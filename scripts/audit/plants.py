@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, calculated, crowded, looked, of_people, of_two, related, spelt
+from audit.matrix import Configuration, calculated, crowded, looked, noted, of_people, of_two, related, spelt
 from factored_mwem.accounting import accountant
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
@@ -34,6 +34,7 @@ from factored_mwem.tables.backends import people as people_backend
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.codes import broken, rest
 from factored_mwem.tables.codes.kinds import NUMBERS
+from factored_mwem.tables.codes.notation import CLASSES
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 from factored_mwem.tables.inputs import contributions, people
@@ -133,6 +134,16 @@ def raw_keys(_: Any) -> Any:
 def heard_twice(honest: Any) -> Any:
     """Among the numbers with zeros, and among all whole numbers, too."""
     return lambda self: np.concatenate([self.votes(), honest(self)[len(self.votes()) :]])
+
+
+def grouped_and_plain(honest: Any) -> Any:
+    """A number with its thousands apart counts as one without, too."""
+    return lambda self: honest(self) + np.roll(honest(self), CLASSES[2])
+
+
+def pairs_that_share(_: Any) -> Any:
+    """Rows that share a text count for each of the others that do."""
+    return lambda self, most: np.array([(np.maximum(self.counts - most, 0) ** 2).sum()])
 
 
 def with_all_like_them(honest: Any) -> Any:
@@ -340,9 +351,9 @@ def rows_for_people(_: Any) -> Any:
 def pairs_for_people(honest: Any) -> Any:
     """Of how often rows of a person agree, each pair weighs a person."""
 
-    def counted(person: np.ndarray, codes: Any, groupings: Any, whole: int) -> np.ndarray:
+    def counted(person: np.ndarray, codes: Any, groupings: Any, whole: int, family: Any) -> np.ndarray:
         most = int(np.bincount(person).max(initial=1))
-        return honest(person, codes, groupings, whole * most * max(most - 1, 1))
+        return honest(person, codes, groupings, whole * most * max(most - 1, 1), family)
 
     return counted
 
@@ -504,6 +515,10 @@ PLANTS = (
           verify=Verify(ARROW, 10, "not what came back")),
     Plant("a number with zeros that votes twice", ColumnProfile, "spelt_votes", heard_twice,
           verify=Verify(spelt())),
+    Plant("a number that counts as grouped and as plain", ColumnProfile, "notation_votes", grouped_and_plain,
+          verify=Verify(noted())),
+    Plant("pairs of rows that share a text", ColumnProfile, "beyond", pairs_that_share,
+          verify=Verify(LEARNT)),
     Plant("rows that break a function counted with all like them", broken, "_breaks", with_all_like_them,
           verify=Verify(related("add-remove", 1, "csv"))),
     Plant("rows that break arithmetic counted with all like them", broken, "_breaks", with_all_like_them,

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.pipeline import linked_views
-from factored_mwem.pipeline.linked_views import ROOT, LinkedViews, beside, count_of, first_of, whole
+from factored_mwem.pipeline.linked_views import (
+    PARENT,
+    ROOT,
+    LinkedViews,
+    beside,
+    count_of,
+    first_of,
+    whole,
+)
 from factored_mwem.privacy.people import PrivateSizes
 from factored_mwem.privacy.rows import ExactNumbers
 from factored_mwem.request.package import LinkedTable, Package, Reference
@@ -60,8 +68,12 @@ def bundles(database: tuple[Rows, Rows, Rows]) -> dict[int, dict[str, Counter[An
             known += [beside(above.name, name) for name in own]
         view = views.view(table, known, MOST)
         roots = whole(views.roots(table).table).column(ROOT).to_pylist()
+        parents: dict[int, dict[int, int]] = {}  # of numbers that name rows only which are the same matters
         for home, row in zip(map(int, roots), whole(view.table).to_pylist(), strict=True):
             assert int(row.pop(ROOT, home)) == home
+            if PARENT in row:
+                own = parents.setdefault(home, {})
+                row[PARENT] = own.setdefault(row[PARENT], len(own))
             found.setdefault(home, {}).setdefault(table.name, Counter())[tuple(sorted(row.items()))] += 1
     return found
 

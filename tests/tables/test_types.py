@@ -32,8 +32,8 @@ ZERO = "digits after a zero are a code, of which 01234 would not be left if it w
 EXCEPTIONS = {
     "yes": ("string", YES),
     "signed": ("integer", PLUS),
-    "codes": ("string", ZERO),
     "percent": ("integer", SIGN),
+    "codes": ("string", ZERO),
 }
 """Column of HOSTILE: the type that a release gives it, and why one of the readers gives it another."""
 HOSTILE = {
