@@ -99,6 +99,9 @@ def test_what_is_next_is_copied_into_a_shell(made: Release) -> None:
         assert answer[:2] == ["fmwem", "answer"] and answer[3] == f"count by {manifest.attributes[0].name}"
         assert sample[:2] == ["fmwem", "sample"] and sample[3:] == ["-n", "1000"]
         assert Path(sample[2]) == Path(answer[2]) == Path(name) and not sample[2].startswith("-")
+    alike = manifest.attributes[0].model_copy(update={"name": "id", "codes": 1})  # all became `other`
+    with_ids = manifest.model_copy(update={"attributes": (alike, *manifest.attributes)})
+    assert block(summary(done(with_ids)), "next")[1].endswith(f"'count by {manifest.attributes[0].name}'")
     assert "no model was kept" in block(summary(done(manifest, None)), "next")[1]
     assert "nothing was spent" in summary(done(manifest, reused=True))[0]
 
