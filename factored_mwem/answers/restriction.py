@@ -256,7 +256,8 @@ def place_of(attribute: Attribute, value: Value) -> float:
         return attribute._scalar(place)
     except ValueError:
         kind = {"date": "date such as 2024-01-31", "datetime": "moment such as 2024-01-31T12:00"}
-        what = kind.get(attribute.type, "number")
+        written = "" if attribute.format == "default" else f", plain or written as {attribute.format}"
+        what = kind.get(attribute.type, f"number{written}")
         texts = f" (or {some_names(attribute.sentinels)})" if attribute.sentinels else ""
         raise InputError(
             f"{shown(value)} is no {what}, as {shortened(attribute.name)!r} has{texts}"

@@ -112,7 +112,7 @@ MISSING = "list it in the field's missingValues and take it out here"
 def _of_numbers(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int, str]]:
     values = list(attribute.values or attribute.specials.tolist())
     if "," in attribute.format:
-        yield 1, f"is read as {attribute.format}: if the comma stands before decimals, say --decimal ,"
+        yield 1, f"is read as {attribute.format}: say --decimal , if the comma stands before decimals"
     if attribute.type == "integer" and attribute.edges and column.once:
         yield 0, NUMBERED
         return

@@ -213,5 +213,5 @@ def test_numbers_may_be_asked_for_as_their_column_is_written() -> None:
     ):
         shares = [share_of_codes(attribute, [each]) for each in (told, plain)]
         assert shares[0].tolist() == shares[1].tolist() and 0 < sum(shares[0].tolist()) < attribute.size
-    with pytest.raises(InputError, match="'25:00' is no number"):
+    with pytest.raises(InputError, match="'25:00' is no number, plain or written as %H:%M, as"):
         share_of_codes(at, [Compare("at", "<", "25:00")])

@@ -12,8 +12,10 @@ from scipy import stats
 from support.commands import Fmwem
 
 from factored_mwem import Release
+from factored_mwem.cli.console import fates_text
 from factored_mwem.cli.jobs import Done
 from factored_mwem.cli.summary import attention, details, expectation, promise, summary
+from factored_mwem.domain.domain import Domain
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     Certificate,
@@ -252,3 +254,5 @@ def test_what_may_be_noise_is_not_said_to_be_lost() -> None:
     for other, most, lost in ((0.0954, 0.178, 0.0), (0.0954, 0.12, 0.0954), (0.6, 0.01, 0.6)):
         assert AttributeFacts(**facts, other=other, clipped=0.0, moved_at_most=most).lost == lost
     assert AttributeFacts(**facts).lost == 0
+    alone = AttributeFacts(**facts, spread_hidden=10.0)  # seen to fail: 1000.0%, of one value
+    assert fates_text(Domain.from_dict({"x": 2}), {"x": alone})[1].split()[-1] == "unknown"
