@@ -232,7 +232,7 @@ def _moments(
             weights.notes[INNER.format(repr(shortened(column)))] = None
             low, high = (np.asarray(end, dtype=np.float64) for end in intervals(attribute))
             wide = np.where(has, high - low, 0.0) ** 2 / 4
-        known = isinstance(query, Deviation) and column in hidden
+        known = isinstance(query, Deviation) and column in hidden and np.ptp(values[has]) > 0
         weights.unlisted(column, Unlisted(True, True), told=WIDER if known else None)
         moments += [{a: values[codes]}, {a: (values**2 + wide / 3)[codes]}]
         widths.append({a: wide[codes]})

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from factored_mwem.answers.query import Between, Compare, Condition, Missing, OneOf, Value
 from factored_mwem.domain.attribute import OTHER, Attribute
@@ -194,7 +195,7 @@ def listed_code(attribute: Attribute, value: Value) -> int:
         elif isinstance(listed, str):
             same = listed == (value if isinstance(value, str) else _as_text(value))
         else:
-            same = not isinstance(value, bool) and _number(value) == listed
+            same = not isinstance(value, bool) and _number(attribute, value) == listed
         if same:
             return code
     if attribute.type in ("date", "datetime"):
@@ -219,10 +220,12 @@ def _as_text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _number(value: Value) -> float | int | None:
+def _number(attribute: Attribute, value: Value) -> float | int | None:
+    """A number, plain or as the column's are written; None if it is none."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
+        value = value if attribute.format == "default" else _plainly(value, attribute.format)
         try:
             return int(value) if value.lstrip("+-").isdecimal() and len(value) < 40 else float(value)
         except ValueError:
@@ -230,11 +233,18 @@ def _number(value: Value) -> float | int | None:
     return value
 
 
+def _plainly(value: str, pattern: str) -> str:
+    """What follows a format of numbers, such as 12:30, as a plain number; the rest as it is."""
+    from factored_mwem.tables.codes.notation import is_notation, to_plain  # here: most are plain
+
+    return str(to_plain(pa.array([value]), pattern)[0]) if is_notation(pattern) else value
+
+
 def place_of(attribute: Attribute, value: Value) -> float:
     """A value's place in the unit of its column's cuts; raises InputError if it is of another type."""
     moments = attribute.type in ("date", "datetime")
     try:
-        place = value if moments else _number(value)
+        place = value if moments else _number(attribute, value)
         if (
             place is None
             or isinstance(place, bool)
@@ -246,7 +256,8 @@ def place_of(attribute: Attribute, value: Value) -> float:
         return attribute._scalar(place)
     except ValueError:
         kind = {"date": "date such as 2024-01-31", "datetime": "moment such as 2024-01-31T12:00"}
-        what = kind.get(attribute.type, "number")
+        written = "" if attribute.format == "default" else f", plain or written as {attribute.format}"
+        what = kind.get(attribute.type, f"number{written}")
         texts = f" (or {some_names(attribute.sentinels)})" if attribute.sentinels else ""
         raise InputError(
             f"{shown(value)} is no {what}, as {shortened(attribute.name)!r} has{texts}"

@@ -47,7 +47,7 @@ ALONE = (
 
 WIDER = (
     "{}: up to {:,.0f} of those counted hold values not found when the domain was learnt: the upper end "
-    "allows for as many as noise may hide, up to twice as far from the mean as the domain's ends"
+    "allows for what noise may hide beyond the ends"
 )
 
 

@@ -149,10 +149,14 @@ def fates_text(domain: Domain, fates: Mapping[str, Any]) -> list[str]:
     """A line for each column of `fates`, a Fate or facts with one: what became of its values, in noisy shares
     of all rows, and by what part the standard deviation of numbers may be larger.
     """
+    from factored_mwem.mechanisms.hidden_spread import MOST
+
     parts = ("kept", "clipped", "other", "missing", "spread_hidden")
     rows = [["column", "type", *parts[:-1], "sd larger by"]]
     for name, fate in fates.items():
         shares = (getattr(fate, part) for part in parts)
-        shown = ("-" if share is None else f"{share:.1%}" for share in shares)
+        shown = ["-" if share is None else f"{share:.1%}" for share in shares]
+        if (fate.spread_hidden or 0.0) >= MOST:
+            shown[-1] = "unknown"
         rows.append([piece(name), kind_in_words(domain[name]), *shown])
     return aligned(rows, left=(0, 1))

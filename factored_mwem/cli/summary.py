@@ -239,8 +239,8 @@ def next_steps(done: Done) -> Iterator[str]:
     if model is None:
         yield "no model was kept: more rows, and answers with error bars, would be a new release"
     elif isinstance(model, LocalFile):
-        names = (a.name for a in done.manifest.attributes if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", a.name))
-        by = next((f" by {name}" for name in names), "")
+        varied = [a.name for a in done.manifest.attributes if a.codes > 1]  # not all `other`
+        by = next((f" by {name}" for name in varied if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)), "")
         if done.manifest.people is None:
             yield f"fmwem answer {_word(model)} {shlex.quote(f'count{by}')}"
         yield f"fmwem sample {_word(model)} -n 1000"

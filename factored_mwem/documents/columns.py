@@ -19,6 +19,7 @@ from factored_mwem.documents.material import Material
 from factored_mwem.documents.page import NOTHING, counted, fixed, percent, plain
 from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.domain.levels import Levels
+from factored_mwem.mechanisms.hidden_spread import MOST
 from factored_mwem.pipeline.record.manifest import AttributeFacts
 
 UPRIGHT = 9
@@ -60,12 +61,14 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
                 break
     shares = None if counts is None else groups.added(counts) / max(int(counts.sum()), 1)
     series = Series(shares, *(noisy or (None, None, None)))
-    fates = (facts.kept, facts.clipped, facts.other, facts.missing, facts.spread_hidden)
+    shown = [*map(percent, (facts.kept, facts.clipped, facts.other, facts.missing, facts.spread_hidden))]
+    if (facts.spread_hidden or 0.0) >= MOST:
+        shown[-1] = "unknown"
     return {
         "name": plain(facts.name),
         "about": _about(facts),
         "described": plain(attribute.title or attribute.description or "", 300),
-        "fates": None if facts.kept is None else tuple(map(percent, fates)),
+        "fates": None if facts.kept is None else tuple(shown),
         "note": _note(facts.name, groups.note),
         "chart": None if shares is None and noisy is None else drawn(groups, series),
         "of": "people" if facts.name == ROWS_OF_PERSON else "rows",

@@ -49,8 +49,9 @@ class Pruned:
     """An attribute; `codes: int64[first code]`, where the first one's codes go; `kept: bool[first code]`,
     which of them mean the same as before; `noisy: int64[code]`, the counts of those.
 
-    `clipped`, `other`: noisy counts (records) of the rest, by what becomes of it; `moved_at_most`: an upper
-    bound of what counts as another value, with probability 97.5 %; `spread_hidden`: as in Fate.
+    `clipped`, `other`: noisy counts (records) of the rest of the codes, by what becomes of it;
+    `moved_at_most`: an upper bound of what counts as another value, with probability 97.5 %;
+    `spread_hidden`: as in Fate.
     """
 
     attribute: Attribute
@@ -77,10 +78,9 @@ class Pruned:
     def fate(self) -> Fate:
         """In shares of all rows."""
         null = float(self.noisy[-1]) if self.attribute.nullable else 0.0
-        listed = float(self.noisy.sum()) - null
-        if self.attribute.type == "string" and self.attribute.other == OTHER:
-            listed -= float(self.noisy[self.attribute.fallback_code])
-        parts = [max(part, 0.0) for part in (listed, self.clipped, self.other, null)]
+        unlisted = float(self.noisy[self.attribute.fallback_code]) if self.attribute.other == OTHER else 0.0
+        listed = float(self.noisy.sum()) - null - unlisted
+        parts = [max(part, 0.0) for part in (listed, self.clipped, self.other + unlisted, null)]
         whole = max(sum(parts), 1.0)
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
         kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
@@ -109,8 +109,6 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     counts[codes[kept]] = noisy[kept]
     lost = float(noisy[~kept].sum())
     most = most_of(lost, stddev, int((~kept).sum()))
-    if before.type == "string" and attribute.other == OTHER:
-        lost += float(noisy[before.fallback_code])
     spread = hidden_spread(first, counted, kept, attribute, counts)
     return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread).losing(lost)
 

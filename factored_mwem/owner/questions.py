@@ -86,7 +86,7 @@ def _of_column(attribute: Attribute, column: SeenColumn, *, text: bool) -> Itera
         yield from _of_texts(attribute, column)
     elif attribute.type != "boolean":
         if text and attribute.type == "integer" and GROUPED in attribute.format:  # no point tells it
-            yield 1, THOUSANDS
+            yield 1, f"is read as {attribute.format}: say --decimal , if the comma stands before decimals"
         yield from _of_numbers(attribute, column)
 
 
@@ -109,7 +109,6 @@ def _of_texts(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int, s
         yield 4, "is kept as text, for some of its numbers begin with a zero: is it a code?"
 
 
-THOUSANDS = "the ',' in its numbers is taken to part thousands: if decimals follow it, say --decimal ,"
 MISSING = "list it in the field's missingValues and take it out here"
 
 

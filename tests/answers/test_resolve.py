@@ -198,3 +198,20 @@ def test_what_is_not_there_is_refused_in_one_line(text) -> None:
             raise AssertionError(each)
     assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value)
     assert len(str(caught.value)) < 250
+
+
+def test_numbers_may_be_asked_for_as_their_column_is_written() -> None:
+    """Seen to fail: '12:30' is no number, as the column of times has."""
+    at = Attribute(name="at", type="integer", format="%H:%M", edges=(0, 600, 750, 1439))
+    off = Attribute(name="off", type="integer", format="0%", categories=(0, 5))
+    pay = Attribute(name="pay", type="number", format="$#,##0", edges=(0, 1000, 2500.5))
+    for attribute, told, plain in (
+        (at, Compare("at", "<", "12:30"), Compare("at", "<", 750)),
+        (at, Between("at", "9:00", "12:15"), Between("at", 540, 735)),
+        (off, Compare("off", "=", "5%"), Compare("off", "=", 5)),
+        (pay, Compare("pay", ">", "$1,500.50"), Compare("pay", ">", 1500.5)),
+    ):
+        shares = [share_of_codes(attribute, [each]) for each in (told, plain)]
+        assert shares[0].tolist() == shares[1].tolist() and 0 < sum(shares[0].tolist()) < attribute.size
+    with pytest.raises(InputError, match="'25:00' is no number, plain or written as %H:%M, as"):
+        share_of_codes(at, [Compare("at", "<", "25:00")])

@@ -12,8 +12,10 @@ from scipy import stats
 from support.commands import Fmwem
 
 from factored_mwem import Release
+from factored_mwem.cli.console import fates_text
 from factored_mwem.cli.jobs import Done
 from factored_mwem.cli.summary import attention, details, expectation, promise, summary
+from factored_mwem.domain.domain import Domain
 from factored_mwem.pipeline.record.manifest import (
     AttributeFacts,
     Certificate,
@@ -99,6 +101,9 @@ def test_what_is_next_is_copied_into_a_shell(made: Release) -> None:
         assert answer[:2] == ["fmwem", "answer"] and answer[3] == f"count by {manifest.attributes[0].name}"
         assert sample[:2] == ["fmwem", "sample"] and sample[3:] == ["-n", "1000"]
         assert Path(sample[2]) == Path(answer[2]) == Path(name) and not sample[2].startswith("-")
+    alike = manifest.attributes[0].model_copy(update={"name": "id", "codes": 1})  # all became `other`
+    with_ids = manifest.model_copy(update={"attributes": (alike, *manifest.attributes)})
+    assert block(summary(done(with_ids)), "next")[1].endswith(f"'count by {manifest.attributes[0].name}'")
     assert "no model was kept" in block(summary(done(manifest, None)), "next")[1]
     assert "nothing was spent" in summary(done(manifest, reused=True))[0]
 
@@ -249,3 +254,5 @@ def test_what_may_be_noise_is_not_said_to_be_lost() -> None:
     for other, most, lost in ((0.0954, 0.178, 0.0), (0.0954, 0.12, 0.0954), (0.6, 0.01, 0.6)):
         assert AttributeFacts(**facts, other=other, clipped=0.0, moved_at_most=most).lost == lost
     assert AttributeFacts(**facts).lost == 0
+    alone = AttributeFacts(**facts, spread_hidden=10.0)  # seen to fail: 1000.0%, of one value
+    assert fates_text(Domain.from_dict({"x": 2}), {"x": alone})[1].split()[-1] == "unknown"

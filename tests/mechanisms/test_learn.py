@@ -471,6 +471,9 @@ def test_a_mixed_column_is_text_whether_its_texts_are_found_or_not(least: int) -
     assert known.sentinels == (("?", "N") if not least else ("other",))
     texts = {known.size - known.nullable - len(known.sentinels) + i for i in range(len(known.sentinels))}
     assert set(codes[-300:].tolist()) == texts and not texts & set(codes[:-300].tolist())
+    other = 0.15 if least else 0.0  # seen to fail: what became `other` was said to be kept
+    assert made.fates["x"].other == pytest.approx(other, abs=0.01)
+    assert made.fates["x"].kept == pytest.approx(1 - other, abs=0.01)
 
 
 @pytest.mark.parametrize("nullable", [True, False])

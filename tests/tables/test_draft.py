@@ -318,7 +318,7 @@ def asked(tmp_path: Any) -> Callable[[Any], str]:
         (["01.02.2024", "03.04.2024"], "--date-format '%d.%m.%Y' or '%m.%d.%Y'"),
         (["01-Feb-2024", "03-Mar-2024"], "--date-format '%d-%b-%Y'"),
         (["1,23", "5,678"], "taken as text: to read it, say --decimal . or --decimal ,"),
-        (["1,234", "5,678"], "taken to part thousands: if decimals follow it, say --decimal ,"),
+        (["1,234", "5,678"], "is read as #,##0: say --decimal , if the comma stands before decimals"),
         (["1 234.50 $", "7.00 $ "], "taken as text: to read it, write plain numbers, without $"),
         (["$ 1,234.50", "€ 7.00"], "taken as text: to read it, write plain numbers, without $ €"),
         (["yes", "unknown"], "'unknown' is taken as a value"),

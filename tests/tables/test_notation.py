@@ -110,6 +110,9 @@ def test_noise_tells_nothing() -> None:
     for stddev in (1.0, 100.0):
         noise = rng.normal(0, stddev, (500, VOTES))
         assert not any(NotationVotes(one, stddev, 0.0, 0.0).written(5.0) for one in noise)
+        few = notation_votes(pa.array([f"{i % 100}%" for i in range(400)]), np.full(400, 30 * stddev))
+        told = {NotationVotes(few + one, stddev, 12000 * stddev, 0.0).written(5.0) for one in noise}
+        assert {one and one.pattern for one in told} == {"0%"}  # seen to fail: #,##0%, of none above 999
 
 
 def written(count: int) -> dict[str, list[Any]]:

@@ -230,5 +230,5 @@ class NotationVotes(NamedTuple):
         places = votes[beside].sum(axis=0)
         places = np.where(places > least * len(EVIDENCE) ** 0.5, places, 0.0)
         most = int(np.argmax(places))
-        form = GROUPED if grouped > max(plain, 0.0) else WHOLE
+        form = GROUPED if grouped > max(plain, least * (MOST_PLACES + 1) ** 0.5) else WHOLE
         return Notation(f"{before}{form}{behind}", tuple(places.tolist()), most)
