@@ -365,14 +365,14 @@ def test_a_block_that_is_full_at_both_ends_is_kept_whole() -> None:
         ([10, 120, 78, 150], [], (-5, 20)),  # what stands out stays
         ([150, 78, 55, 10], [], (-20, 0)),
         ([50, 50, 50, 50], [], (-20, 20)),  # neither side stands out
-        ([50, 50, 50, 50], [500], (0, 20)),  # but 2 is popular
+        ([50, 50, 50, 50], [500], (0, 20)),  # but 9 is popular
     ],
 )
 def test_nothing_beyond_0_that_does_not_stand_out(
     counts: list[int], popular: list[int], ends: tuple[int, int]
 ) -> None:
     edges = np.array([-20, -5, 0, 10, 20])
-    values = {2.0: 500.0} if popular else {}
+    values = {9.0: 500.0} if popular else {}
     found = FoundColumn(pa.field("x", pa.int64(), False), "integer", 900, 900, values=values)
     facts = {
         "name": "x",
