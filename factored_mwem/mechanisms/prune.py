@@ -189,13 +189,14 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     ends = _seen(first, first.inner_edges, counts, deviations)
     blocks = _seen(first, first.inner_edges[begins], sums, together)
     if blocks is None:
-        return ends
+        return ends and _within_nature(first, ends, counts, deviations)
     first_block, last_block = (slice(*begins[at : at + 2]) for at in (blocks[0], blocks[1] - 1))
     outwards = counts - deviations / 2
     low = first_block.stop - 1 - int(np.argmax(np.cumsum(outwards[first_block][::-1])))
     high = last_block.start + 1 + int(np.argmax(np.cumsum(outwards[last_block])))
-    if ends is None:
-        return (low, high) if low < high else (high - 1, low + 1)  # of one block each end may be fullest
+    if ends is None:  # of one block each end may be fullest
+        ends = (low, high) if low < high else (high - 1, low + 1)
+        return _within_nature(first, ends, counts, deviations)
     alone = first.found.edges is None  # of a decade that is seen the rest is near
     if ends[0] < first_block.stop:
         rest = (x[first_block.start : ends[0]][::-1] for x in (counts, deviations))
@@ -203,6 +204,26 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     if ends[1] > last_block.start:
         rest = (x[ends[1] : last_block.stop] for x in (counts, deviations))
         high = ends[1] + (_held(*rest) if alone else 0)
+    return _within_nature(first, (low, high), counts, deviations)
+
+
+def _within_nature(
+    first: First, ends: tuple[int, int], counts: np.ndarray, deviations: np.ndarray
+) -> tuple[int, int]:
+    """The same ends, but on the other side of 0 nothing where that does not stand out alone: most columns
+    begin or end there, and beside much noise what lies beyond seemed to go on.
+    """
+    low, high = ends
+    zero = int(np.searchsorted(first.inner_edges, 0))
+    if low < zero < high and first.inner_edges[zero] == 0:
+        negative, positive = (
+            seen_span(counts[side], deviations[side], ANYWHERE)
+            for side in (slice(zero), slice(zero, None))
+        )
+        if not negative and (positive or (first.values >= 0).any()) and not (first.values < 0).any():
+            low = zero
+        elif negative and not positive and not (first.values > 0).any():
+            high = zero
     return low, high
 
 

@@ -358,6 +358,37 @@ def test_a_block_that_is_full_at_both_ends_is_kept_whole() -> None:
         assert pruning._ends(first, counted) == (0, 4)
 
 
+@pytest.mark.parametrize(
+    ("counts", "popular", "ends"),
+    [
+        ([10, 55, 78, 150], [], (0, 20)),  # seen to fail: together with what lies above 0 it was seen
+        ([10, 120, 78, 150], [], (-5, 20)),  # what stands out stays
+        ([150, 78, 55, 10], [], (-20, 0)),
+        ([50, 50, 50, 50], [], (-20, 20)),  # neither side stands out
+        ([50, 50, 50, 50], [500], (0, 20)),  # but 9 is popular
+    ],
+)
+def test_nothing_beyond_0_that_does_not_stand_out(
+    counts: list[int], popular: list[int], ends: tuple[int, int]
+) -> None:
+    edges = np.array([-20, -5, 0, 10, 20])
+    values = {9.0: 500.0} if popular else {}
+    found = FoundColumn(pa.field("x", pa.int64(), False), "integer", 900, 900, values=values)
+    facts = {
+        "name": "x",
+        "type": "integer",
+        "edges": [-20, -5, 0, 10, 19],
+        "specialValues": [*map(int, values)],
+    }
+    first = First(
+        found, Attribute.model_validate(facts), edges, np.array([*map(int, values)], dtype=np.int64)
+    )
+    noisy = np.zeros(first.attribute.size, dtype=np.int64)
+    noisy[first.attribute.bin_codes], noisy[first.attribute.special_codes] = counts, popular
+    cuts = pruning.prune_domain(first, noisy, 20.0).attribute.cuts
+    assert (cuts[0], cuts[-1]) == ends
+
+
 @pytest.mark.slow
 def test_two_values_are_all_there_is() -> None:
     """Seen to fail: 0 and 1 of brfss2015 got a bin from 100,000 to a million in one of 100 columns."""
