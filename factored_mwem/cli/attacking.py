@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from factored_mwem.cli.inputs import (
     check_kept,
     domain_path,
     package_at,
+    read_paths,
     source_of,
     title,
 )
@@ -33,6 +34,7 @@ from factored_mwem.errors import InputError
 
 if TYPE_CHECKING:
     from factored_mwem.owner.attack.result import Attack
+    from factored_mwem.request.package import Package
 
 ENDING = ".attack.NOT-PRIVATE.jsonl"
 Seen = Annotated[
@@ -71,53 +73,67 @@ def attack_command(
     no_progress: NoProgress = False,
 ) -> None:
     """NOT PRIVATE: attack releases of the table with these settings: tell from each whether a person is in
-    it, and guess a value of theirs. What that shows stands beside what was promised.
+    it, and guess a value of theirs. What that shows stands beside what was promised. Of a package, name its
+    descriptor: a root, with all that hangs on it, is in it or not.
 
     Exit code 1 if more was shown than was promised. Nothing is published or entered in a ledger. Copies of
     the table go to a private folder in TMPDIR, removed at the end, or by the next run if this one is killed.
     """
     from factored_mwem.cli import console
-    from factored_mwem.cli.jobs import public_of, request_of
-    from factored_mwem.owner.attack.attack import attack
     from factored_mwem.owner.attack.result import Effort
     from factored_mwem.pipeline.progress import show_count
 
     source = source_of(table)
-    kept = _kept(source, settings, output)
+    check_kept(source, settings, "attack")
+    package = package_at(source, LinkFlags())
+    kept = _kept(source, package, settings, output)
     if overwrite:
         kept.unlink(missing_ok=True)
     show = console.wants_progress(no_progress) and not json_only
     with show_count("attacking releases") if show else contextlib.nullcontext() as step:
-        found = attack(
+        found = _attacked(
             source,
-            request_of(source, settings).workload,
-            settings.policy,
+            package,
+            settings,
             effort=Effort(releases, targets, canaries, among, guess),
             kept=kept,
             report=step or (lambda _, __: None),
-            domain=domain_path(source, settings.domain),
-            columns=settings.columns,
-            **public_of(settings),
         )
     print(json.dumps(found.facts) if json_only else attack_text(found), flush=True)
     if not found.holds:
         raise typer.Exit(1)
 
 
-def _kept(source: TableName, settings: ReleaseSettings, output: str | None) -> Path:
-    """Where what an attack sees is kept. Raises InputError if it cannot be, or several tables are named."""
+def _attacked(source: TableName, package: Package | None, settings: ReleaseSettings, **how: Any) -> Attack:
+    """What an attack on a table found, or on a package."""
+    from factored_mwem.cli.jobs import public_of, request_of
+    from factored_mwem.cli.packaging import domains_beside, marginals_alone
+    from factored_mwem.owner.attack.attack import attack
+    from factored_mwem.owner.attack.packages import attack_tables
+
+    if package is not None:
+        order, domains = marginals_alone(settings), domains_beside(package)
+        return attack_tables(package, order, settings.policy, domains=domains, **how)
+    how |= {"domain": domain_path(source, settings.domain), "columns": settings.columns}
+    return attack(
+        source, request_of(source, settings).workload, settings.policy, **how, **public_of(settings)
+    )
+
+
+def _kept(source: TableName, package: Package | None, settings: ReleaseSettings, output: str | None) -> Path:
+    """Where what an attack sees is kept. Raises InputError if it cannot be."""
     from factored_mwem.cli.jobs import check_files
-    from factored_mwem.owner.attack.attack import ONE_TABLE
+    from factored_mwem.cli.packaging import package_title
     from factored_mwem.tables.inputs.uris import is_uri
     from factored_mwem.tables.outputs.targets import target_of
 
-    check_kept(source, settings, "attack")
-    if package_at(source, LinkFlags()) is not None:
-        raise InputError(ONE_TABLE)
     if is_uri(output or ""):
         raise InputError(f"{output}: what an attack saw stays on this machine; name a file here")
-    kept = Path(output or f"{title(source)}{ENDING}")
-    check_files([target_of(str(kept))], source, settings)
+    name = title(source) if package is None else package_title(source)
+    kept = Path(output or f"{name}{ENDING}")
+    linked = () if package is None else (*package.private, *package.public)
+    read = [path for each in linked for path in read_paths(each.source)]
+    check_files([target_of(str(kept))], source, settings, *read)
     return kept
 
 

@@ -52,7 +52,7 @@ def run_package(
     from factored_mwem.pipeline.linked_request import LinkedRequest
 
     order = marginals_alone(settings)
-    place = folder_of(settings.output or f"{_title(source)}.synthetic/")
+    place = folder_of(settings.output or f"{package_title(source)}.synthetic/")
     if place is None:
         raise InputError(f"-o {settings.output}: a package is a folder; end its name in a slash")
     names = [each.name for each in (*package.private, *package.public)]
@@ -90,7 +90,7 @@ def package_request(source: TableName, settings: ReleaseSettings) -> LinkedReque
     return LinkedRequest.of(package, marginals_alone(settings), settings.policy, domains=domains)
 
 
-def _title(source: TableName) -> str:
+def package_title(source: TableName) -> str:
     """What the package is called, after its file."""
     return PurePath(str(source)).name.split(".")[0] or "package"
 

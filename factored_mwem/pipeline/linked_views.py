@@ -111,6 +111,10 @@ class LinkedViews(Private):
         """The rows of a table that count. Private."""
         return len(self._rows[table.name].root)
 
+    def roots_of(self, table: LinkedTable) -> np.ndarray:
+        """int64[row]: the number of the root that each row of a table hangs on. Private."""
+        return self._rows[table.name].root
+
     def number_of(self, child: str) -> np.ndarray:
         """int64[row of the parent]: how many rows of a table hang on each. Private."""
         table = next(each for each in self.package.private if each.name == child)

@@ -195,5 +195,5 @@ def test_the_command(here: Path, fmwem: Fmwem) -> None:
         refused = fmwem(wrong)
         assert refused.code == 2 and why in refused.err, refused.err
     for several in ("datapackage.json", Package(())):
-        with pytest.raises(InputError, match="attack takes one table; fmwem verify takes"):
+        with pytest.raises(InputError, match="attack takes one table; fmwem attack takes a package"):
             attack(several, 1)

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.random import Generator
 
+from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.membership import advantage_of_budget
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
@@ -30,7 +31,6 @@ from factored_mwem.owner.evaluation.readings import read_columns
 from factored_mwem.owner.verifier.sheet import Sheet, sheet_of
 from factored_mwem.owner.verifier.verify import FOLDER, sweep
 from factored_mwem.pipeline.release import make
-from factored_mwem.pipeline.result import Release
 from factored_mwem.request.data_package import is_descriptor
 from factored_mwem.request.package import Package
 from factored_mwem.request.policy import Policy
@@ -38,7 +38,7 @@ from factored_mwem.request.request import Options, Request
 from factored_mwem.tables.inputs.source import Private
 from factored_mwem.workload.workload import Workload
 
-ONE_TABLE = "attack takes one table; fmwem verify takes tables that belong together"
+ONE_TABLE = "attack takes one table; fmwem attack takes a package of tables too"
 CHOOSING = 0.9
 """The failure of the bounds by which a threshold is chosen, and which nobody sees."""
 
@@ -77,48 +77,88 @@ def attack(
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder:
         sheet = sheet_of(table, request, Path(folder))
         seen = SeenScores.open(kept, request, effort, np.random.default_rng(seed).integers(2**62).item())
-        attacker = _Attacker.of(request, sheet, effort, seen)
-        return attacker.run(report)
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _Attacker(Private):
-    """`order`: the rows of the sheet that take part, by number; `persons`: the places of each one's rows in
-    it; `spare`: places of rows that are in no table but instead of others.
-    """
-
-    request: Request
-    sheet: Sheet
-    effort: Effort
-    seen: SeenScores
-    order: list[int]
-    persons: list[tuple[int, ...]]
-    pool: Pool
-    aims: list[Aim]
-    spare: set[int]
-    rng: Generator
-
-    @classmethod
-    def of(cls, request: Request, sheet: Sheet, effort: Effort, seen: SeenScores) -> _Attacker:
         rng = np.random.default_rng(seen.about("seed"))
-        persons = _persons(sheet, request.policy)
-        if effort.people and len(persons) > effort.people:
-            persons = [persons[i] for i in sorted(rng.choice(len(persons), effort.people, replace=False))]
-        if len(persons) < 8 + 2 * effort.targets:
-            raise InputError(f"{len(persons)} people are too few for an attack on {effort.targets} of them")
+        persons = taking_part(_persons(sheet, request.policy), effort, rng)
         order = sorted(row for person in persons for row in person)
         place = {row: at for at, row in enumerate(order)}
         persons = [tuple(place[row] for row in person) for person in persons]
         pool = _pool(_request_of(request, sheet.source(order)), effort, persons)
-        attacker = cls(request, sheet, effort, seen, order, persons, pool, [], set(), rng)
-        attacker.choose()
-        return attacker
+        shadow = _TableShadow(request, sheet, order, pool)
+        attacker = Attacker(request.policy, request.budget, shadow, effort, seen, persons, rng)
+        return attacker.run(report)
+
+
+def taking_part(everybody: list[Any], effort: Effort, rng: Generator) -> list[Any]:
+    """Those of `everybody` who take part, drawn at random. Raises InputError if they are too few."""
+    some = everybody
+    if effort.people and len(everybody) > effort.people:
+        some = [everybody[i] for i in sorted(rng.choice(len(everybody), effort.people, replace=False))]
+    if len(some) < 8 + 2 * effort.targets:
+        raise InputError(f"{len(some)} people are too few for an attack on {effort.targets} of them")
+    return some
+
+
+class Attacked(Protocol):
+    """A release before an attacker: what `AttackedRelease` says of rows, by number."""
+
+    @property
+    def own(self) -> np.ndarray: ...
+
+    @property
+    def rarity(self) -> np.ndarray: ...
+
+    def scores(self, aims: Sequence[Aim]) -> list[list[float]]: ...
+
+    def canaries(self, aims: Sequence[Aim]) -> np.ndarray: ...
+
+
+class Shadow(Protocol):
+    """What is released again and again."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the scores."""
+
+    def attacked(self, rows: np.ndarray, present: np.ndarray) -> Attacked:
+        """A release of `rows: int64`, by number, before one who takes those `present` to be there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _TableShadow(Private):
+    """`order`: the rows of the sheet that take part, by number."""
+
+    request: Request
+    sheet: Sheet
+    order: list[int]
+    pool: Pool
+    names: tuple[str, ...] = SCORES
+
+    def attacked(self, rows: np.ndarray, present: np.ndarray) -> AttackedRelease:
+        source = self.sheet.source([self.order[row] for row in rows.tolist()])
+        return AttackedRelease(make(_request_of(self.request, source)), self.pool, present)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Attacker(Private):
+    """`persons`: the numbers of each one's rows, from 0 on; `spare`: rows that are in no table but instead of
+    others.
+    """
+
+    policy: Policy
+    budget: Budget
+    shadow: Shadow
+    effort: Effort
+    seen: SeenScores
+    persons: list[tuple[int, ...]]
+    rng: Generator
+    aims: list[Aim] = field(default_factory=list)
+    spare: set[int] = field(default_factory=set)
 
     def choose(self) -> None:
         """The targets: half of them the greatest outliers, the others nearest to the median."""
         if (known := self.seen.about("targets")) is None:
-            codes = AttackedRelease(self._release(np.arange(len(self.order))), self.pool, np.arange(0)).own
-            strange = _rarity(codes)
+            everybody = self.shadow.attacked(np.arange(self.rows), np.arange(0))
+            strange = everybody.rarity
             by_person = np.array([strange[list(rows)].mean() for rows in self.persons])
             ranked = np.argsort(-by_person)
             usual = np.argsort(np.abs(by_person - np.median(by_person)))
@@ -129,25 +169,32 @@ class _Attacker(Private):
             for kind, some in (("outlier", first), ("average", more)):
                 for i in some:
                     instead = self.persons[others.pop()] if self._exchanged else ()
-                    known.append([kind, self._rows(i, codes), instead])
+                    known.append([kind, self._rows(i, everybody), instead])
             self.seen.add({"targets": known})
         self.aims = [Aim(kind, tuple(rows), tuple(instead)) for kind, rows, instead in known]
         self.spare = {row for aim in self.aims for row in aim.instead}
 
     @property
-    def _exchanged(self) -> bool:
-        return self.request.policy.neighbours is Neighbours.REPLACE
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.persons))
 
-    def _rows(self, person: int, codes: np.ndarray) -> tuple[int, ...]:
+    @property
+    def _exchanged(self) -> bool:
+        return self.policy.neighbours is Neighbours.REPLACE
+
+    def _rows(self, person: int, attacked: Attacked) -> tuple[int, ...]:
         """The rows of a target. Where nothing says whose rows are whose, the `contributions` most alike."""
-        k, own = self.request.policy.contributions, self.persons[person]
-        if self.request.policy.privacy_id is not None or k == 1 or self._exchanged:
+        k, own = self.policy.contributions, self.persons[person]
+        if self.policy.privacy_id is not None or k == 1 or self._exchanged:
             return own
-        alike = (codes != codes[own[0]]).sum(axis=1)
+        alike = (attacked.own != attacked.own[own[0]]).sum(axis=1)
         alike[own[0]] = -1
         return tuple(np.argsort(alike, kind="stable")[:k].tolist())
 
     def run(self, report: Callable[[int, int], None]) -> Attack:
+        """Choose the targets, attack, and say what was found."""
+        self.choose()
         worlds = [-1, *range(len(self.aims))]
         wanted = [(number, world) for number in range(self.effort.releases) for world in worlds]
         done = {world: len(self.seen.of_world(world)) for world in worlds}
@@ -165,16 +212,16 @@ class _Attacker(Private):
 
     def _all_in(self) -> np.ndarray:
         """The rows of the table in which all targets are."""
-        return np.array([row for row in range(len(self.order)) if row not in self.spare], dtype=np.int64)
+        return np.array([row for row in range(self.rows) if row not in self.spare], dtype=np.int64)
 
     def _scores(self, world: int) -> list[list[float]]:
         """The scores of all targets where all are in the table (world -1), else of the one that is out."""
         present = self._all_in()
         if world < 0:
-            return AttackedRelease(self._release(present), self.pool, present).scores(self.aims)
+            return self.shadow.attacked(present, present).scores(self.aims)
         aim = self.aims[world]
         others = [*np.setdiff1d(present, aim.rows).tolist(), *aim.instead]
-        return AttackedRelease(self._release(np.array(sorted(others))), self.pool, present).scores([aim])
+        return self.shadow.attacked(np.array(sorted(others)), present).scores([aim])
 
     def _canaries(self) -> list[int]:
         """How many canaries there were, how many were guessed about, and how many rightly: of the half of
@@ -188,25 +235,21 @@ class _Attacker(Private):
         rows = [self.persons[i] for i in more] or [()] * many
         aims = [Aim("canary", self.persons[i], instead) for i, instead in zip(sure, rows, strict=True)]
         undecided = [row for aim in aims for row in aim.rows + aim.instead]
-        fixed = np.setdiff1d(np.arange(len(self.order)), undecided)
+        fixed = np.setdiff1d(np.arange(self.rows), undecided)
         inside = rng.random(many) < 0.5
         chosen = [aim.rows if isin else aim.instead for aim, isin in zip(aims, inside, strict=True)]
         table = np.array(sorted([*fixed.tolist(), *(row for rows in chosen for row in rows)]))
-        ranked = np.argsort(AttackedRelease(self._release(table), self.pool, fixed).canaries(aims))
+        ranked = np.argsort(self.shadow.attacked(table, fixed).canaries(aims))
         quarter = many // 4
         right = inside[ranked[many - quarter :]].sum() + (~inside[ranked[:quarter]]).sum()
         return [many, 2 * quarter, int(right)]
 
-    def _release(self, rows: np.ndarray) -> Release:
-        source = self.sheet.source([self.order[row] for row in rows.tolist()])
-        return make(_request_of(self.request, source))
-
     def _found(self) -> Attack:
         import pandas as pd
 
-        budget, policy = self.request.budget, self.request.policy
+        names, policy = self.shadow.names, self.policy
         many, guesses, right = self.seen.about("canaries") or (0, 0, 0)
-        failure = FAILURE / (len(self.aims) * len(SCORES) * len(KINDS) + 1)
+        failure = FAILURE / (len(self.aims) * len(names) * len(KINDS) + 1)
         scores = []
         releases = self.effort.releases
         for i, aim in enumerate(self.aims):
@@ -214,14 +257,14 @@ class _Attacker(Private):
                 [line[0] for line in self.seen.of_world(i)],
                 [line[i] for line in self.seen.of_world(-1)],
             )
-            out, into = (pd.DataFrame(side[:releases], columns=SCORES, dtype=float) for side in sides)
-            for name in SCORES:
+            out, into = (pd.DataFrame(side[:releases], columns=[*names], dtype=float) for side in sides)
+            for name in names:
                 scores.append(_score(i, aim.kind, out[[name]], into[[name]], policy.delta, failure))
         bound = one_run(many, guesses, right, policy.delta, failure) if guesses else 0.0
         return Attack(
             policy.epsilon,
             policy.delta,
-            advantage_of_budget(budget),
+            advantage_of_budget(self.budget),
             len(self.persons),
             releases * (len(self.aims) + 1) + bool(many),
             tuple(scores),
@@ -270,19 +313,3 @@ def _pool(request: Request, effort: Effort, persons: Sequence[tuple[int, ...]]) 
         weights[list(rows)] = min(1.0, most / len(rows))
     columns = read_columns(request.private.read_here(why), names)
     return Pool(columns, weights, effort.guessed or names[-1])
-
-
-def _rarity(codes: np.ndarray) -> np.ndarray:
-    """float64[row]: the mean surprise, over all pairs of columns, of `codes: int64[row, column]`."""
-    surprise, pairs = np.zeros(len(codes)), 0
-    for first, second in _pairs(codes.shape[1]):
-        cells = codes[:, first] * (codes[:, second].max() + 1) + codes[:, second]
-        surprise -= np.log(np.bincount(cells)[cells] / len(codes))
-        pairs += 1
-    return surprise / pairs
-
-
-def _pairs(columns: int) -> Iterator[tuple[int, int]]:
-    """All pairs of columns; the only column with itself."""
-    for first in range(columns):
-        yield from ((first, second) for second in range(first + (columns > 1), columns))

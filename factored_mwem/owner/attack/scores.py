@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.owner.evaluation.readings import ReadColumn
@@ -60,7 +61,7 @@ class Move(NamedTuple):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pool(Private):
     """The rows that take part. `weights: float64[row]`: what each counts among the private counts, in
-    people; `sensitive`: the column whose value is guessed.
+    people; `sensitive`: the column whose value is guessed, of no name if none is.
     """
 
     columns: dict[str, ReadColumn]
@@ -116,6 +117,8 @@ class AttackedRelease(Private):
     release: Release
     pool: Pool
     present: np.ndarray
+    rows: pa.Table | None = None
+    """The released rows, where they are not drawn from this model alone."""
 
     @property
     def grains(self) -> int:
@@ -152,7 +155,7 @@ class AttackedRelease(Private):
     @cached_property
     def released(self) -> np.ndarray:
         """int64[row, column]: the released rows."""
-        table, domain = self.release.to_arrow(), self.release.domain
+        domain, table = self.release.domain, self.release.to_arrow() if self.rows is None else self.rows
         return np.column_stack(
             [
                 encode(domain[name], table.column(name).combine_chunks()).astype(np.int64)
@@ -161,11 +164,15 @@ class AttackedRelease(Private):
         )
 
     def parts(self, codes: dict[str, np.ndarray]) -> Iterator[NoisyPart]:
-        """The noisy answers of marginals and residuals of columns that are among `codes: int64[row]`."""
+        """The noisy answers of marginals and residuals of columns that are among `codes: int64[row]`. What
+        other models told, and so was never charged, tells nothing new.
+        """
         levels, names = self.release.model.levels, self.release.domain.modelled.names
+        paid = {charge.scale for charge in self.release.manifest.ledger}
         for m in self.release.measurements:
             named = [names[levels.attribute[v]] for v in m.positions]
-            if len(m.noisy) == levels.cells(m.positions) and set(named) <= set(codes):
+            whole = len(m.noisy) == levels.cells(m.positions) and m.scale.value in paid
+            if whole and set(named) <= set(codes):
                 cells = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
                 for v, name in zip(m.positions, named, strict=True):
                     cells = cells * levels.sizes[v] + levels.groups[v][codes[name]]
@@ -176,6 +183,16 @@ class AttackedRelease(Private):
             cells = np.ravel_multi_index([codes[name] for name in names], levels.shape)
             size = int(np.prod(levels.shape))
             yield NoisyPart(r.noisy, r.scale, cells, size, transform, r.weights[transform.masks])
+
+    @property
+    def rarity(self) -> np.ndarray:
+        """float64[row]: the mean surprise, over all pairs of columns, of the pool's rows."""
+        surprise, pairs, codes = np.zeros(len(self.own)), 0, self.own
+        for first, second in _pairs(codes.shape[1]):
+            cells = codes[:, first] * (codes[:, second].max() + 1) + codes[:, second]
+            surprise -= np.log(np.bincount(cells)[cells] / len(codes))
+            pairs += 1
+        return surprise / pairs
 
     def scores(self, aims: Sequence[Aim]) -> list[list[float]]:
         """Of each aim its SCORES."""
@@ -193,7 +210,7 @@ class AttackedRelease(Private):
         name, codes, grains = self.pool.sensitive, self.codes, self.grains
         known = name in codes
         size = self.release.domain[name].size if known else 0
-        firsts = np.repeat([aim.rows[0] for aim in aims], size)
+        firsts = np.array([aim.rows[0] for aim in aims for _ in range(size)], dtype=np.int64)
         more = {column: np.concatenate([own, own[firsts]]) for column, own in codes.items()}
         if known:
             more[name][len(codes[name]) :] = np.tile(np.arange(size), len(aims))
@@ -218,6 +235,8 @@ class AttackedRelease(Private):
 
     def _of_rows(self, aim: Aim) -> list[float]:
         """`pairs`, `density` and `distance`, means over a person's rows."""
+        if not aim.rows:
+            return [np.nan] * 3
         others = self.own[np.setdiff1d(self.present, aim.rows)]
         found = []
         for row in aim.rows[:MOST_ROWS]:
@@ -250,12 +269,16 @@ class AttackedRelease(Private):
         """float64[aim]: how likely each is in the table, if a fair coin decided: the linear estimate of least
         squared error, for the answers of all are sums over all. `present` holds the rows of none of them.
         """
+        return likeliest(*self.equations(aims))
+
+    def equations(self, aims: Sequence[Aim]) -> tuple[np.ndarray, np.ndarray]:
+        """(float64[aim, aim], float64[aim]): the normal equations of that estimate, without the coins."""
         moves = [self._move(aim) for aim in aims]
         halves = [np.asarray(aim.rows + aim.instead, dtype=np.int64) for aim in aims]
         undecided = np.concatenate(halves)
         rows = np.concatenate([self.present, undecided])
         weights = np.concatenate([self.pool.weights[self.present], self.pool.weights[undecided] / 2])
-        square, linear = 4.0 * np.eye(len(aims)), np.zeros(len(aims))
+        square, linear = np.zeros((len(aims), len(aims))), np.zeros(len(aims))
         for part in self.parts(self.codes):
             if len(part.noisy) > MOST_CELLS:
                 continue
@@ -266,7 +289,18 @@ class AttackedRelease(Private):
             off = part.noisy - part.exact(rows, self.grains * weights)
             square += changes.T @ changes / part.scale.stddev**2
             linear += changes.T @ off / part.scale.stddev**2
-        return np.linalg.solve(square, linear)
+        return square, linear
+
+
+def likeliest(square: np.ndarray, linear: np.ndarray) -> np.ndarray:
+    """The solution of normal equations, beside fair coins: their variance is 1/4."""
+    return np.linalg.solve(square + 4.0 * np.eye(len(linear)), linear)
+
+
+def _pairs(columns: int) -> Iterator[tuple[int, int]]:
+    """All pairs of columns; the only column with itself."""
+    for first in range(columns):
+        yield from ((first, second) for second in range(first + (columns > 1), columns))
 
 
 def _log_shares(same: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import read_text
 from factored_mwem.owner.attack.result import Effort
+from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.request.request import Request
 from factored_mwem.tables.inputs.source import Private
 
@@ -31,7 +32,9 @@ class SeenScores(Private):
     """The first line, until there is another: an attack that is refused leaves no file."""
 
     @classmethod
-    def open(cls, path: Path | None, request: Request, effort: Effort, seed: int) -> SeenScores:
+    def open(
+        cls, path: Path | None, request: Request | LinkedRequest, effort: Effort, seed: int
+    ) -> SeenScores:
         """Raises InputError if the file holds another attack."""
         facts = [request.settings, request.policy.model_dump(mode="json"), effort.people, effort.targets]
         facts += [effort.canaries, effort.guessed, request.fingerprint(b"attack").hex()]

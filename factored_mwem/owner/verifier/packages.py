@@ -4,7 +4,7 @@ shows by more than was charged: see `verify`. Tables are read once, and neighbou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -44,11 +44,22 @@ class LinkedSheet(Private):
     package: Package
     rows: dict[str, pa.Table]
 
+    @classmethod
+    def of(cls, request: LinkedRequest, command: str) -> LinkedSheet:
+        """All rows, for a `command` that changes them."""
+        why = f"{command} changes rows of tables on this machine; give it files or data frames"
+        read = {name: source.read_here(why) for name, source in request.sources.items()}
+        return cls(request.package, {name: whole(table) for name, table in read.items()})
+
     @property
     def sources(self) -> Package:
         """The package of these rows."""
         tables = (replace(table, source=self.rows[table.name]) for table in self.package.private)
         return replace(self.package, private=tuple(tables))
+
+    def request_like(self, own: LinkedRequest) -> LinkedRequest:
+        """The same request of these rows."""
+        return LinkedRequest.of(self.sources, own.order, own.policy, domains=own.domains)
 
     @property
     def roots(self) -> list[Any]:
@@ -56,14 +67,14 @@ class LinkedSheet(Private):
         root = self.package.root
         return pc.unique(key_of(self.rows[root.name], root.key).drop_null()).to_pylist()
 
-    def without(self, root: Any) -> LinkedSheet:
-        """The rows without a root, and without what hangs on it and on no other."""
+    def without(self, roots: Collection[Any]) -> LinkedSheet:
+        """The rows without some roots, and without what hangs on them and on no other."""
         rows, lost = dict(self.rows), set[Any]()
         for table in self.package.private:
             cells = self.rows[table.name]
             if table.parent is None:
-                kept = np.array([key != root for key in key_of(cells, table.key).to_pylist()], dtype=bool)
-                lost = {root}
+                lost = set(roots)
+                kept = np.array([key not in lost for key in key_of(cells, table.key).to_pylist()], dtype=bool)
             else:
                 lost = self._lost(rows, table.parent.of)
                 references = key_of(cells, table.parent.column).to_pylist()
@@ -136,9 +147,7 @@ def verify_tables(
         raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
     policy = Policy.given(policy, choices)
     request = LinkedRequest.of(package, marginals, policy, domains=domains)
-    why = "verify changes rows of tables on this machine; give it files or data frames"
-    read = {name: source.read_here(why) for name, source in request.sources.items()}
-    sheet = LinkedSheet(package, {name: whole(table) for name, table in read.items()})
+    sheet = LinkedSheet.of(request, "verify")
     if len(sheet.roots) < 2:
         raise InputError("the package has too few roots to have a neighbour")
     with tapped() as tap:
@@ -170,17 +179,13 @@ class _PackageSearch(Comparing):
         return self.verified
 
     def _made(self, sheet: LinkedSheet, run: WatchedRelease) -> LinkedRelease:
-        own = self.request
-        request = LinkedRequest.of(sheet.sources, own.order, own.policy, domains=own.domains)
-        return make_linked(request, run)
+        return make_linked(sheet.request_like(self.request), run)
 
     def _compare(self, base: WatchedRelease, shown: dict[str, Any]) -> None:
         """One pair: the neighbour goes the base run's way to its end, or the pair fails."""
         if self.rng.random() < 0.5:
-            words, sheet = (
-                "a root less",
-                self.sheet.without(self.rng.choice(np.array(self.sheet.roots, object))),
-            )
+            root = self.rng.choice(np.array(self.sheet.roots, object))
+            words, sheet = "a root less", self.sheet.without([root])
         else:
             words, sheet = "a root more", self.sheet.with_another(self.rng)
         run = WatchedRelease(self.tap, self.request.policy, base)
