@@ -217,8 +217,7 @@ def _within_nature(
     zero = int(np.searchsorted(first.inner_edges, 0))
     if low < zero < high and first.inner_edges[zero] == 0:
         negative, positive = (
-            seen_span(counts[side], deviations[side], ANYWHERE)
-            for side in (slice(zero), slice(zero, None))
+            seen_span(counts[side], deviations[side], ANYWHERE) for side in (slice(zero), slice(zero, None))
         )
         if not negative and (positive or (first.values >= 0).any()) and not (first.values < 0).any():
             low = zero
