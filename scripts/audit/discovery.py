@@ -210,6 +210,7 @@ def grid(unit: Unit) -> Check:
     is not though it comes as often.
     """
     edges = coarse_grid("integer")
+    edges = edges[(edges >= 0) & (edges <= 5000)]  # those without rows are noise alone, and took the time
     around = int(np.searchsorted(edges, 500, "right")) - 1
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:

@@ -464,7 +464,7 @@ PLANTS = (
     Plant("float rounding: noise rounded, on a large scale", OpenDPNoise, "add", drawn(rounded_late),
           (("measure rows on a scale of 2^57: pure, add-remove, k=1", 400),)),
     Plant("a resumed run that measures afresh", Journal, "replay", measured_afresh, (
-        ("measure rows, resumed twice: pure, add-remove, k=1", 4800),
+        ("measure rows, resumed twice: pure, add-remove, k=1", 3200),
         ("release mwem, resumed after crashes: epsilon 2, add-remove, k=1", 1600),
     )),
     Plant("a threshold with four times its delta", discover, "threshold_for", four_times_delta,

@@ -79,6 +79,8 @@ SAID = {
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""
+SHORT_LIVED = "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
+"""A Java machine that soon ends does not repay its best compiler: half of its CPU time."""
 RUNNER = """
 import json, subprocess, sys
 names = {"__name__": "__main__"}
@@ -127,9 +129,13 @@ def _without_pip(body: str) -> str:
 
 
 @pytest.mark.parametrize("name", list(PAGES))
-def test_every_block_of_a_page_runs(name: str, tmp_path: Path, forked: Path) -> None:
+def test_every_block_of_a_page_runs(
+    name: str, tmp_path: Path, forked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if name == "spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+        (tmp_path / "spark-defaults.conf").write_text(SHORT_LIVED)
+        monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     text = text_of(name)
     done = run_blocks(text, tmp_path, forked)
     assert done.returncode == 0, done.stderr[-4000:]
