@@ -43,6 +43,8 @@ FURTHEST = 10**18
 """Whole numbers beyond are counted with those up to here, where all that lies beyond is counted."""
 PART = 2.0
 """Standard deviations of its noise that a coarse cell at an end holds for each part that it is cut into."""
+TOPS = (12, 23, 31, 59, 100)
+"""Where whole numbers often end by nature: months, hours, days, minutes, per cent."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
@@ -241,7 +243,9 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
             edges = cut_outwards(edges, np.where(outside, parts, 1), found.step)
         if found.unit == "integer":  # where a column ends by nature, at 100 %, many rows may lie
             told = round_ends[np.abs(round_ends) < TOLD]
-            edges = np.unique(np.concatenate([edges, told, told + 1]))
+            tops = np.array(tops_of(found), dtype=np.int64) + 1
+            tops = tops[(tops > inner[1]) & (tops < edges[-1]) & (tops % found.step == 0)]
+            edges = np.unique(np.concatenate([edges, told, told + 1, tops]))
         place = np.searchsorted(grid, values)
         among = values[(place >= first - NEAR) & (place <= last + NEAR)]
         if len(among):
@@ -256,6 +260,17 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         least = max(limits[0], 0)
         edges = np.array([least, least + found.tick]).astype(grid.dtype)
     return with_values_left(edges, values.tolist(), found.tick)
+
+
+def tops_of(found: FoundColumn) -> list[int]:
+    """The whole numbers that a column from 0 or 1 may end at by nature, if it does not thin out: its last
+    cells are half as full as all are.
+    """
+    if found.unit != "integer" or found.scale != 1 or found.edges is None or found.noisy is None:
+        return []
+    last, whole = found.edges[-4:], found.edges[[0, -1]]
+    full = found.noisy[-3:].sum() / np.ptp(last) >= found.noisy.sum() / np.ptp(whole) / 2
+    return [top for top in TOPS if full and 0 <= found.edges[0] <= top // 4]
 
 
 def limits_of(found: FoundColumn) -> tuple[float, float]:

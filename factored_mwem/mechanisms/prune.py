@@ -16,7 +16,15 @@ from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span, thinning
 from factored_mwem.domain.singles import Singles
-from factored_mwem.mechanisms.first_domain import FEW, Counted, First, edges_in_json, facts_of, in_json
+from factored_mwem.mechanisms.first_domain import (
+    FEW,
+    Counted,
+    First,
+    edges_in_json,
+    facts_of,
+    in_json,
+    tops_of,
+)
 from factored_mwem.mechanisms.hidden_spread import hidden_spread
 from factored_mwem.mechanisms.result import UPPER
 from factored_mwem.privacy.session import Measurement
@@ -223,7 +231,26 @@ def _within_nature(
             low = zero
         elif negative and not positive and not (first.values > 0).any():
             high = zero
+    edges = first.inner_edges
+    tops = [top + 1 for top in tops_of(first.found) if min([edges[low], *first.values]) in (0, 1)]
+    for end in np.searchsorted(edges, tops).tolist():
+        if low < end < high and edges[end] in tops:
+            even = first.found.present / float(edges[end] - edges[low])
+            if _stops(edges, counts, deviations, end, even / 2):
+                return low, end
     return low, high
+
+
+def _stops(edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray, at: int, least: float) -> bool:
+    """Whether nothing stands out from the bin `at` on, and what lies next to the one before, as far as that
+    is wide, is clearly less than half as full, which is `least` for its width: it does not thin out.
+    """
+    width = edges[at] - edges[at - 1]
+    full = counts[at - 1] / width
+    to = min(int(np.searchsorted(edges, edges[at] + width)), len(counts))
+    most = counts[at:to].sum() + 2 * math.sqrt((deviations[at:to] ** 2).sum())
+    less = full > least and most < full * (edges[to] - edges[at]) / 2
+    return bool(less and not seen_span(counts[at:], deviations[at:], ANYWHERE))
 
 
 def _held(counts: np.ndarray, deviations: np.ndarray) -> int:

@@ -28,7 +28,7 @@ from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms import prune as pruning
-from factored_mwem.mechanisms.first_domain import FURTHEST, Counted, First
+from factored_mwem.mechanisms.first_domain import FURTHEST, Counted, First, tops_of
 from factored_mwem.mechanisms.hidden_spread import hidden_spread
 from factored_mwem.mechanisms.learn import Learning, learn
 from factored_mwem.mechanisms.prune import Fate, Pruned
@@ -742,6 +742,20 @@ def test_a_column_ends_at_a_round_value_that_many_rows_hold(end: int, kept: int)
     counts[first.edges[:-1] == kept] = 230
     made = pruning.prune_domain(first, np.append(counts, 0), 40.0)
     assert made.attribute.cuts[-1] == kept + 1 and {kept, kept + 1} <= {*first.edges.tolist()}
+
+
+@pytest.mark.parametrize(("beyond", "end"), [(60, 60), (300, 62)])
+def test_minutes_end_at_59_unless_more_stands_out(beyond: int, end: int) -> None:
+    """Seen to fail: a cell from 59 to 61 was one bin, and the rows of 59 were spread over it."""
+    grid, edges = coarse_grid("integer"), np.append(np.arange(60), 62)
+    minutes = np.repeat(np.arange(61), [*[330] * 60, beyond])
+    coarse, noisy = (np.histogram(minutes, at)[0] for at in (grid, edges))
+    facts = {"coarse": coarse, "coarse_stddev": 60.0, "cell_stddev": 60.0}
+    found = FoundColumn(pa.field("x", pa.int64()), "integer", 2e4, 2e4, edges=edges, noisy=noisy, **facts)
+    first = First.of(found)
+    made = pruning.prune_domain(first, np.append(np.histogram(minutes, first.edges)[0], 0), 40.0)
+    assert made.attribute.cuts[-1] == end
+    assert tops_of(replace(found, noisy=10 * np.arange(60)[::-1])) == []  # it thins out
 
 
 def test_round_ends_that_floats_cannot_tell_apart_have_no_bin() -> None:
