@@ -237,7 +237,9 @@ WHO_SAYS = {
         "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
         "tables.backends.sql"
     ),
-    "rows_of_people": "owner.attack.packages tables.backends.local tables.backends.people tables.inputs.people",
+    "rows_of_people": (
+        "owner.attack.packages tables.backends.local tables.backends.people tables.inputs.people"
+    ),
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (
         "pipeline.learn_domain pipeline.release request.table sessions.graph.request "
