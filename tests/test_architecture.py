@@ -224,7 +224,7 @@ WHO_SAYS = {
     ),
     "paid_by": "pipeline.attempts pipeline.linked pipeline.release privacy.session",
     "protecting": "pipeline.linked privacy.session",
-    "LinkedViews": "owner.evaluation.packages pipeline.linked pipeline.linked_views",
+    "LinkedViews": "owner.attack.packages owner.evaluation.packages pipeline.linked pipeline.linked_views",
     "people_by_rows": (
         "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
         "tables.backends.sql"
@@ -237,7 +237,9 @@ WHO_SAYS = {
         "privacy.people tables.backends.people tables.backends.people_spark tables.backends.source "
         "tables.backends.sql"
     ),
-    "rows_of_people": "tables.backends.local tables.backends.people tables.inputs.people",
+    "rows_of_people": (
+        "owner.attack.packages tables.backends.local tables.backends.people tables.inputs.people"
+    ),
     "FAKE_NOISE": "pipeline.spending",  # set by tests alone, and read where a session begins
     "bounded": (
         "pipeline.learn_domain pipeline.release request.table sessions.graph.request "
@@ -372,7 +374,7 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
 
 SEEDED = (
     "answers.bootstrap_table owner.attack.attack pipeline.drawable workload.queries.ranges "
-    "owner.verifier.packages owner.verifier.verify sessions.graph.result"
+    "owner.attack.packages owner.verifier.packages owner.verifier.verify sessions.graph.result"
 )
 """Where a generator is made: for sampling, of graphs too; for worlds drawn from a public model, and old noise
 simulated; for workloads of random boxes; for the neighbours of a table that is verified, or attacked.

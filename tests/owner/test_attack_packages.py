@@ -65,7 +65,9 @@ def test_exact_answers_are_read_as_they_were_counted(order_by: str | None) -> No
     with without_noise():
         tables = shadow_of(town(order_by), domains, 50).attacked(np.arange(50), np.arange(50)).tables
     assert tables[2][1].release.manifest.people.most_rows == 2  # and so others' rows are left out
-    for _, release in tables:
+    for rows, release in tables:
+        weights = [release.pool.weights[list(own)].sum() for own in rows.of_root if own]
+        assert weights == pytest.approx(np.ones(len(weights)))
         parts = list(release.parts(release.codes))
         assert parts
         for part in parts:
