@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.companions import least_step
+from factored_mwem.domain.companions import least_step, steps_between
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.tables.codes.decode import OWN_TYPE, column_of, units_within
 
@@ -104,6 +104,17 @@ class Walk(Scale):
         """The code of no change."""
         cuts = self.change.cuts
         return int(self.change.bin_codes[np.searchsorted(cuts, 0, side="right") - 1])
+
+    def changes(self, values: np.ma.MaskedArray, begin: np.ndarray) -> np.ndarray:
+        """int64[row]: the codes of how rows have changed since the row before; `begin: int64[person]`: where
+        the rows of each begin.
+        """
+        before = values[np.maximum(np.arange(len(values)) - 1, 0)]
+        steps = steps_between(self.attribute, before.filled(0), values.filled(0))
+        steps[begin] = self.change.specials[0]
+        unknown = np.ma.getmaskarray(before) | np.ma.getmaskarray(values)
+        unknown[begin] = False
+        return Scale(self.change, self.at).codes(np.ma.MaskedArray(steps, mask=unknown))
 
     def on(
         self, before: np.ma.MaskedArray, changes: np.ndarray, codes: np.ndarray, rng: np.random.Generator

@@ -1,10 +1,11 @@
 """Sequences: people whose rows come in order, each given the one before it. Free, for the model is public.
 
-A person is drawn first: how many rows, what is the same in all of them, and where the column that orders
-them begins and ends. The first row is drawn given that. Of each other row it is drawn first, given the codes
-of the row before, how much the column that orders rows has grown, and how other columns have changed: what
-stays the same is the same to the last digit, a number goes on by its change, and of another column it is
-anything but what it was. The rest is drawn given that. So the column that orders rows never falls.
+A person is drawn first: how many rows, what is the same in all of them, and where the column that orders them
+begins and ends. The first row is drawn given that. Of each other row it is drawn first, given the codes of
+the row before, how much the column that orders rows has grown, and how other columns have changed: what stays
+the same is the same to the last digit, a number goes on by its change (unless trial draws are about as good
+without), and of another column it is anything but what it was. The rest is drawn given that. So the column
+that orders rows never falls.
 
 Errors of single rows would add up along a person's: rows are drawn on trial, and the model that draws them is
 reweighted by how far their columns, and how these go on, are from what was measured.
@@ -48,6 +49,8 @@ STEP = 0.5
 """Of each correction, so much is made at first; less where that was no better."""
 CLEAR = 1.5
 """Standard deviations of the noise of a measured pair that trial rows must be off to be corrected."""
+AS_GOOD = 1.4
+"""Times the distance of a column drawn by changes, below which it is drawn by value."""
 TINY = 1e-9
 """Weight of a gap after which rows cannot end where they should."""
 STEPS = 256
@@ -71,6 +74,8 @@ class SequenceBatches(PeopleBatches):
     stddev: float = field(kw_only=True)
     _rows: EvidenceDrawing = field(init=False)
     _whole: Drawing = field(init=False)
+    _by_value: frozenset[int] = field(init=False, default=frozenset())
+    """Positions of the columns that differ by steps and are drawn by their values all the same."""
 
     def _lay_out(self) -> None:
         object.__setattr__(self, "_rows", EvidenceDrawing(self.of_people))
@@ -78,6 +83,7 @@ class SequenceBatches(PeopleBatches):
         if not self.rows:
             return
         rng, step, best, least = self.generator(TRIAL), STEP, self._rows, np.inf
+        object.__setattr__(self, "_by_value", self._told_by_values(rng))
         base, factors = self.of_people, dict[View, np.ndarray]()
         for _ in range(TRIALS):
             model = base
@@ -96,15 +102,37 @@ class SequenceBatches(PeopleBatches):
                 step /= 2
         object.__setattr__(self, "_rows", best)
 
+    def _told_by_values(self, rng: np.random.Generator) -> frozenset[int]:
+        """The positions of the columns that differ by steps whose values and changes come about as close to
+        what was measured if each row's value is drawn as such as if it is the one before plus a change: where
+        the change tells nothing that the two values do not, sums of changes only drift.
+        """
+        every = frozenset(walk.position for walk in self.walks)
+        errors = []
+        for way in (frozenset[int](), every) if every else ():
+            object.__setattr__(self, "_by_value", way)
+            each, people = self._drawn_people(TRIAL_ROWS, rng)
+            codes, values = self._in_order(each, people, rng)
+            begin, weights = np.cumsum(each) - each, np.repeat(1 / each, each)
+            for walk in self.walks:
+                codes[walk.at] = walk.changes(values[walk.position], begin)
+            views = [[(walk.position,), (walk.at,)] for walk in self.walks]
+            drifts = [[self._drift(view, codes, weights) for view in both] for both in views]
+            errors.append([sum(float(np.abs(w - h).sum()) for w, h in both) for both in drifts])
+        return frozenset(
+            w.position for w, *e in zip(self.walks, *errors, strict=True) if e[1] < AS_GOOD * e[0]
+        )
+
     @cached_property
     def _views(self) -> list[View]:
         """What of trial rows is held against the model: each column that is drawn anew in each row, and how
         it goes on from the row before, as finely as the model holds both together.
         """
         views: list[View] = [(a,) for a in sorted(self._previous)]
-        of_which = {of for each, of in self.companions.values() if each.kind == "change"}
+        changes = {of for each, of in self.companions.values() if each.kind == "change"}
+        of_which = changes - self._by_value
         for at, (each, of) in self.companions.items():
-            if each.kind == "change":
+            if each.kind == "change" and of in of_which:
                 views += self._together(at, self._previous[of])
             elif each.kind == "previous" and of not in of_which:
                 views += self._together(of, at)
@@ -283,12 +311,14 @@ class SequenceBatches(PeopleBatches):
             now[clock.position] = clock.chosen(time, later, gaps)
             given |= {self.at("gap"): gaps, clock.position: clock.codes(now[clock.position])}
         for walk in self.walks:
+            if walk.position in self._by_value:
+                continue
             a = walk.position
             now[a], codes = walk.on(before[a], drawn[walk.at], drawn[a], rng)
             given |= {a: codes, walk.at: drawn[walk.at]}
         tied = {}
         for at, (each, of) in self.companions.items():
-            if each.kind == "change" and of not in now:
+            if each.kind == "change" and of not in now and of not in self._by_value:
                 given[at] = drawn[at]
                 was = given[self._previous[of]]
                 tied[of] = (np.where(drawn[at] == each.first, NONE, was), drawn[at] == SAME)
