@@ -56,7 +56,7 @@ MADE = {
     "sketch": "country.sketch countries.sketch queries.jsonl",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html adult.lawyer.html "
     "adult.evidence/SHA256SUMS",
-    "attack": "adult.attack.NOT-PRIVATE.jsonl",
+    "attack": "adult.attack.NOT-PRIVATE.jsonl datapackage.attack.NOT-PRIVATE.jsonl",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
     "how-it-works": "half.fmwem more.parquet",
