@@ -33,7 +33,8 @@ def shadow_of(package: Package, domains: dict[str, Any], roots: int, **choices: 
     return LinkedShadow.of(request, sheet.without(sheet.roots[roots:]))
 
 
-@pytest.mark.parametrize("delta", others_slow((1e-9, 0.0), bool))
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", (1e-9, 0.0))
 def test_the_likelihood_ratio_of_exact_answers_is_what_they_cost(delta: float) -> None:
     """As of one table. Of a patient with one visit each answer moves by all of its sensitivity; of one with
     none, those about patients do. How many patients there are, and how often their rows agree, is not read.

@@ -124,6 +124,7 @@ def test_how_many_rows_hang_on_each_is_kept(exact: LinkedRelease) -> None:
     assert np.abs(numbers(made) - numbers(real)).sum() / 2 < 0.03
 
 
+@pytest.mark.slow
 def test_rows_that_hang_on_one_row_are_alike_as_often_as_real_ones() -> None:
     """At the second level, too: there two wards of a person were the same by chance alone, .34 of pairs for
     .86. Seen to fail, with .57, where all pairs of a home are counted.
