@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from support.fakes import FakeNoise
 from support.releases import run
 
-from factored_mwem import draft, evaluate
+from factored_mwem import draft, evaluate, plan
 from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.codes.notation import (
@@ -38,6 +40,19 @@ def told(texts: list[str]) -> Notation | None:
     votes = notation_votes(pa.array(texts), np.ones(len(texts), dtype=np.int64))
     amounts, clocks = (float(part.sum()) for part in np.split(votes, [VOTES - len(CLOCKS)]))
     return NotationVotes(votes, 0.0, amounts, clocks).written(0.0)
+
+
+@pytest.mark.parametrize(
+    ("type_", "pattern", "ends"),
+    [("integer", "HH:MM", (0, 1439)), ("number", "$0.00", (0, 9)), ("date", "DD/MM", ("2020-01-01",) * 2)],
+)
+def test_a_format_by_which_nothing_could_be_read_is_refused(type_: str, pattern: str, ends: Any) -> None:
+    bounds = dict(zip(("minimum", "maximum"), ends, strict=True))
+    domain = Domain.from_dict(
+        {"fields": [{"name": "x", "type": type_, "format": pattern, "constraints": bounds}]}
+    )
+    with pytest.raises(InputError, match=f"'x': format '{re.escape(pattern)}' is not known"):
+        plan(pa.table({"x": ["09:30", "$4.00", "01/02"]}), 1, domain=domain)
 
 
 def test_each_way_to_write_numbers_is_told_from_all_others_and_comes_back() -> None:

@@ -362,9 +362,9 @@ def _formats(plan: Plan) -> Iterator[str]:
             unit = ""
             if attribute.format in CLOCKS:
                 unit = f", whole {'seconds' if '%S' in attribute.format else 'minutes'} since midnight"
-            comma = (
-                "; if the comma stands before decimals, say --decimal ," if "," in attribute.format else ""
-            )
+            comma = ""
+            if "," in attribute.format and attribute.type == "integer":  # a point would tell it
+                comma = "; if the comma stands before decimals, say --decimal ,"
             told = f"are read as {attribute.format}{unit}, as noisy counts tell{comma}"
             yield f"numbers of {attribute.name!r} {told}"
         else:

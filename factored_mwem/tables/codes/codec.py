@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, shown
 from factored_mwem.tables.codes.decode import (
     DecodeGrid,
     as_string,
@@ -63,6 +63,8 @@ def fit_columns(domain: Domain, table: Visible, columns: Sequence[str] | None) -
         arrow = own_type(attribute) if as_text else table.schema.field(name).type
         if as_text and table.zone is not None and pa.types.is_timestamp(arrow):
             arrow = pa.timestamp(arrow.unit, table.zone)
+        if as_text or is_text(value_type(arrow)):
+            _check_format(attribute)
         if not as_text:
             check_type(attribute, arrow)
             arrow = _released(attribute, arrow)
@@ -80,6 +82,22 @@ def _released(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
         return as_string(arrow)
     ordered = arrow.ordered and attribute.categories_ordered
     return pa.dictionary(pa.int32(), as_string(arrow.value_type), ordered=ordered)
+
+
+def _check_format(attribute: Attribute) -> None:
+    """Raises InputError if no cell of text could be read by the attribute's format: all would be null."""
+    pattern, such = attribute.format, "%d.%m.%Y"
+    if pattern == "default":
+        return
+    if attribute.type in ("date", "datetime"):
+        known = pattern == "any" or "%" in pattern
+    else:
+        from factored_mwem.tables.codes.notation import is_notation  # here: most numbers are plain
+
+        known, such = attribute.type not in ("integer", "number") or is_notation(pattern), "$#,##0 or %H:%M"
+    if not known:
+        how = f"write it as in {such}, or leave it out of the domain"
+        raise InputError(f"column {attribute.name!r}: format {shown(pattern)} is not known; {how}")
 
 
 def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
