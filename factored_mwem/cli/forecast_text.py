@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from factored_mwem.cli.console import aligned, lined, piece
+from factored_mwem.cli.console import aligned, counted_in_words, lined, piece
 from factored_mwem.pipeline.record.assumptions import from_public
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def forecast_text(forecast: Forecast, rows: int, counted: str = "") -> dict[str,
         "public": _public(f.public),
         "columns": f"{len(f.attributes)}, with these numbers of values: {_listed(f.attributes)}",
         "domain": f"{cells} combinations of values",
-        "candidates": f"{f.candidates:,} sets of columns; {over}the largest has {f.largest_marginal:,} "
-        "combinations",
+        "candidates": f"{counted_in_words(f.candidates, 'set')} of columns; {over}the largest has "
+        f"{f.largest_marginal:,} combinations",
         "memory": f"at most about {f.memory_megabytes:,.0f} MB, and what Python itself takes",
     }
     if f.at_once:
@@ -84,8 +84,8 @@ def learning_text(forecast: LearningForecast, rows: int, counted: str = "") -> d
         "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on the types show it, "
         "and the rest of the budget is not spent",
         "rounds": "as with a declared domain",
-        "candidates": f"{forecast.candidates:,} sets of columns; how many combinations they have follows "
-        "from the domain",
+        "candidates": f"{counted_in_words(forecast.candidates, 'set')} of columns; how many combinations "
+        "they have follows from the domain",
         "warning": forecast.warning or "",
         "for": f"a table of about {rows:,} {counted} (--assume-{counted}); a smaller one keeps less",
     }

@@ -108,11 +108,12 @@ def expectation(manifest: Manifest) -> list[str]:
     mean, in_all = (sum(each) / len(noise) for each in zip(*noise.values(), strict=True))
     most = f", in {piece(repr(worst))} by {_percent(noise[worst][0])}" if len(noise) > 1 else ""
     whole = "rows" if manifest.people is None else "people"
-    return [
+    one = (
         f"one column: noise moves one value's share by about {_percent(mean)} of all {whole}{most}; all "
-        f"shares by {in_all:.2g} together (L1, 0 to 2)",
-        "two or more: further off, by noise and by the model; `--certificate 0.05` measures it",
-    ]
+        f"shares by {in_all:.2g} together (L1, 0 to 2)"
+    )
+    more = "two or more: further off, by noise and by the model; `--certificate 0.05` measures it"
+    return [one, more] if len(manifest.columns) > 1 else [one]
 
 
 def found_rules(manifest: Manifest) -> list[str]:
