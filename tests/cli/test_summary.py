@@ -171,7 +171,8 @@ def test_the_noise_of_columns_is_that_of_its_distribution(made: Release) -> None
         found = re.search(r"about ([0-9.]+) %.*; all shares by ([0-9.]+) together", line)
         assert found is not None and float(found[1]) == pytest.approx(law.mean() / 100, rel=0.05)
         assert float(found[2]) == pytest.approx(9 * law.mean() / 10_000, rel=0.05)
-    assert "--certificate" in expectation(made.manifest)[1]
+    two = manifest.model_copy(update={"attributes": (age, age.model_copy(update={"name": "sex"}))})
+    assert "--certificate" in expectation(two)[1]
     assert expectation(stated(made, measurements=())) == []
 
 
