@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Unpack
 
+from factored_mwem.domain.dialect import PLAIN
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.errors import NothingLearnt
@@ -131,4 +132,6 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
     )
     looks = (f"{name!r}: {LOOKS[look]}" for name, look in learnt.looks.items())
     warnings = (*rounded_in_words(learnt), *spread_in_words(learnt.fates), *looks)
-    return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, learnt.lists, stated, warnings)
+    said = None if policy.dialect == PLAIN else policy.dialect  # releases read the table the same way
+    domain = Domain(learnt.domain, dialect=said)
+    return LearntDomain(domain, learnt.fates, learnt.dropped, learnt.lists, stated, warnings)

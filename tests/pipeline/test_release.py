@@ -392,3 +392,13 @@ def test_the_manifest_says_which_public_list_was_used() -> None:
     assert {"January", "February", "March"} <= set(Domain.from_dict(manifest.domain)["month"].values)
     description = learn(table, epsilon=1.0).to_dict()["description"]
     assert "'month' were looked for in a public list: months, 1." in description
+
+
+def test_a_learnt_domain_says_how_the_table_is_written(tmp_path: Path) -> None:
+    """A release under it reads the dates without being told again, of which else none could be read."""
+    file = tmp_path / "t.csv"
+    file.write_text("day\n" + "".join(f"{1 + i % 28:02}/{1 + i % 12:02}/2020\n" for i in range(3000)))
+    written = learn(file, epsilon=10.0, delta=1e-9, date_format="%d/%m/%Y").to_dict()
+    assert written["dialect"] == {"dateFormat": "%d/%m/%Y"}
+    days = release(file, 1, domain=Domain.from_dict(written), epsilon=10.0).to_arrow()["day"]
+    assert len(days.unique()) > 80  # 84 there are; of a single bin far fewer
