@@ -235,9 +235,9 @@ def _number(attribute: Attribute, value: Value) -> float | int | None:
 
 def _plainly(value: str, pattern: str) -> str:
     """What follows a format of numbers, such as 12:30, as a plain number; the rest as it is."""
-    from factored_mwem.tables.codes.notation import is_notation, to_plain  # here: most are plain
+    from factored_mwem.tables.codes.notation import to_plain  # here: most are plain
 
-    return str(to_plain(pa.array([value]), pattern)[0]) if is_notation(pattern) else value
+    return str(to_plain(pa.array([value]), pattern)[0])
 
 
 def place_of(attribute: Attribute, value: Value) -> float:

@@ -200,9 +200,9 @@ def typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: b
     if is_text(arrow):
         values = values.cast(pa.string())  # the only text that everything can be cast to
         if attribute.type in ("integer", "number") and attribute.format != "default":
-            from factored_mwem.tables.codes.notation import in_notation, is_notation  # here: most are plain
+            from factored_mwem.tables.codes.notation import in_notation  # here: most are plain
 
-            values = in_notation(values, attribute.format) if is_notation(attribute.format) else values
+            values = in_notation(values, attribute.format)
     return values.cast(arrow, safe=safe)
 
 

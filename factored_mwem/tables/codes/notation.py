@@ -92,7 +92,11 @@ def is_notation(pattern: str) -> bool:
 
 
 def to_plain(column: pa.Array, pattern: str) -> pa.Array:
-    """The numbers of a column of text that follow a format, plainly; the rest as it is."""
+    """The numbers of a column of text that follow a format, plainly; the rest as it is, and all of it where
+    the format is none of numbers.
+    """
+    if not is_notation(pattern):
+        return column
     text = pc.utf8_trim_whitespace(column)
     numbers = _minutes(text, pattern) if pattern in CLOCKS else _amount(text, pattern)
     return pc.coalesce(numbers, column)
@@ -148,7 +152,11 @@ def _number(digits: pa.Array) -> np.ndarray:
 
 
 def in_notation(numbers: pa.Array, pattern: str) -> pa.Array:
-    """Plain numbers, as text, by a format; what it cannot write stays as it is, such as 12.5 minutes."""
+    """Plain numbers, as text, by a format; what it cannot write stays as it is, such as 12.5 minutes, and all
+    where the format is none of numbers.
+    """
+    if not is_notation(pattern):
+        return numbers
     if pattern in CLOCKS:
         last, unit = (86_399, 1) if "%S" in pattern else (1_439, 60)
         whole = pc.if_else(pc.match_substring_regex(numbers, "^[0-9]{1,5}$"), numbers, None).cast(pa.int64())

@@ -99,9 +99,9 @@ def read_units(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
             return masked(_read_boolean(attribute, column), np.float64)
         if attribute.type in ("integer", "number"):
             if attribute.format != "default":
-                from factored_mwem.tables.codes.notation import is_notation, to_plain  # here: most are plain
+                from factored_mwem.tables.codes.notation import to_plain  # here: most are plain
 
-                column = to_plain(column, attribute.format) if is_notation(attribute.format) else column
+                column = to_plain(column, attribute.format)
             return _read_number(column, whole=attribute.type == "integer")
         return _read_moment(attribute, column)
     if attribute.type in ("date", "datetime"):
