@@ -144,7 +144,11 @@ class Domain:
 
     def reviewed(self) -> Domain:
         """The same domain, reviewed: the caller confirms that every value in it may be public."""
-        return Domain(self.attributes, rules=self.rules, dialect=self.dialect)
+        return self.holding(self.attributes)
+
+    def holding(self, attributes: Iterable[Attribute]) -> Domain:
+        """These attributes, declared, under the same rules, of a table that is written in the same way."""
+        return Domain(attributes, rules=self.rules, dialect=self.dialect)
 
     @cached_property
     def modelled(self) -> Domain:

@@ -115,8 +115,7 @@ class Scope:
         scope = cls(request, machine, request.visible, columns, domain)
         policy = scope.policy
         if domain is not None:  # whatever it says of itself, a domain that is handed in is declared
-            fields = [a.model_copy(update={"learnt": False}) for a in domain]
-            domain = Domain(fields, rules=domain.rules, dialect=domain.dialect)
+            domain = domain.holding([a.model_copy(update={"learnt": False}) for a in domain])
         if policy.privacy_id is not None:
             if domain is not None and policy.privacy_id in domain:
                 domain = domain.project([name for name in domain.names if name != policy.privacy_id])
@@ -128,9 +127,7 @@ class Scope:
         scope = replace(scope, columns=columns, domain=domain)
         if domain is not None and scope.known:
             more = [attribute for attribute in scope.known if attribute.name not in domain]
-            scope = replace(
-                scope, domain=Domain([*domain, *more], rules=domain.rules, dialect=domain.dialect)
-            )
+            scope = replace(scope, domain=domain.holding([*domain, *more]))
         if domain is None:
             scope._check_learnable()
         return scope
@@ -142,9 +139,7 @@ class Scope:
             return scope
         known = {attribute.name for attribute in scope.known}
         others = [a for a in self.domain if a.name not in known]
-        attributes = [*others, *scope.known]
-        domain = Domain(attributes, rules=self.domain.rules, dialect=self.domain.dialect)
-        return replace(scope, domain=domain)
+        return replace(scope, domain=self.domain.holding([*others, *scope.known]))
 
     def _check_person_columns(self, columns: Sequence[str] | None) -> None:
         known = self.visible.schema.names if columns is None else columns

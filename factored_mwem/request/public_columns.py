@@ -120,7 +120,7 @@ class PublicColumns:
                 how = "leave out the rule, or that public column"
                 raise InputError(f"a rule of the domain is about {taken[0]!r}, which is public; {how}")
         more = [each for each in self.attributes if each.name not in declared]
-        return Domain([*declared, *more], rules=declared.rules, dialect=declared.dialect)
+        return declared.holding([*declared, *more])
 
 
 def _paths(source: Any) -> set[str]:
