@@ -207,7 +207,8 @@ def listed_code(attribute: Attribute, value: Value) -> int:
     if len(alike) == 1 and isinstance(value, str):
         return alike[0]  # but for its case
     texts = [str(v) for v in attribute.values]
-    like, names, name = did_you_mean(str(value), texts), some_names(texts), shortened(attribute.name)
+    names = some_names(texts) if texts else "none"
+    like, name = did_you_mean(str(value), texts), shortened(attribute.name)
     if attribute.learnt:
         raise InputError(
             f"{name!r}: no value {shown(value)} was found when the domain was learnt (rare ones are not)"

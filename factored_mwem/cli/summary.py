@@ -160,8 +160,8 @@ def _certified_error(error: CertifiedError) -> str:
 
 
 def _noise_of_columns(manifest: Manifest) -> dict[str, tuple[float, float]]:
-    """For each column that was measured on its own: the mean size of the noise of a value, as a share of all
-    rows, and the sum over its values, at most 2.
+    """For each column that was measured on its own and has more than one value, for else its share is all: the
+    mean size of the noise of a value, as a share of all rows, and the sum over its values, at most 2.
 
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """
@@ -169,7 +169,7 @@ def _noise_of_columns(manifest: Manifest) -> dict[str, tuple[float, float]]:
     names, rows = {a.name for a in manifest.columns}, max(manifest.counted, 1)
     noise: dict[str, tuple[float, float]] = {}
     for m in manifest.measurements:
-        if len(m.attributes) == 1 and m.attributes[0] in names:
+        if len(m.attributes) == 1 and m.attributes[0] in names and m.cells > 1:
             share = m.scale * size / rows
             both = (share, min(share * m.cells, 2.0))
             noise[m.attributes[0]] = min(both, noise.get(m.attributes[0], both))

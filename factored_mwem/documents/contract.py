@@ -85,7 +85,7 @@ def _property(column: ColumnSection) -> dict[str, Any]:
         facts["description"] = ". ".join(texts)
     if column.minimum is not None:
         facts["logicalTypeOptions"] = {"minimum": column.minimum, "maximum": column.maximum}
-    if column.values is not None:
+    if column.values:
         facts["quality"] = [
             {
                 "name": "declared values",

@@ -70,7 +70,7 @@ class ColumnSection:
         constraints: dict[str, Any] = {"required": True} if self.required else {}
         ends = {"minimum": self.minimum, "maximum": self.maximum}
         constraints |= {key: value for key, value in ends.items() if value is not None}
-        return constraints | ({"enum": list(self.values)} if self.values is not None else {})
+        return constraints | ({"enum": list(self.values)} if self.values else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ class Attribute(BaseModel):
             raise ValueError("holds half of a surrogate pair, which is no text") from None
 
     def _check_categories(self) -> None:
-        if not self.values:
+        if not self.values and not (self.learnt and self.nullable):  # learnt: all that was seen is missing
             raise ValueError("needs at least one category, or a type with minimum and maximum")
         self._check_listed(self.values, "category")
         if self.other is not None and self.other not in self.values:

@@ -104,7 +104,7 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     nulls = bool(before.nullable and noisy[before.size - 1] > CLEAR * stddev)
     facts = facts_of(first.found, required=not nulls)
     if before.type == "string":
-        facts |= _categories(before, noisy, stddev)
+        facts |= _categories(before, noisy, stddev, nulls)
     elif before.type != "boolean":
         facts |= _numbers(first, counted)
     if before.other == OTHER and before.type != "string":
@@ -152,11 +152,15 @@ def with_losses(settled: Sequence[Pruned], measured: Sequence[Measurement]) -> l
     return better
 
 
-def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
-    """Without `other` where hardly anything is left for it; then the most frequent value takes that."""
+def _categories(before: Attribute, noisy: np.ndarray, stddev: float, nulls: bool) -> dict[str, Any]:
+    """Without `other` where hardly anything is left for it; then the most frequent value takes that, or null
+    where that is all there is.
+    """
     listed = before.values[:-1]
-    if not listed or noisy[len(listed)] > CLEAR * stddev:
+    if noisy[len(listed)] > CLEAR * stddev or not (listed or nulls):
         return {"categories": before.values, "other": OTHER}
+    if not listed:
+        return {"categories": ()}
     return {"categories": listed, "other": listed[int(np.argmax(noisy[: len(listed)]))]}
 
 

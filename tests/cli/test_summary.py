@@ -161,6 +161,7 @@ def test_the_noise_of_columns_is_that_of_its_distribution(made: Release) -> None
         MeasuredMarginal(attributes=("age",), cells=9, scale=30.0),
         MeasuredMarginal(attributes=("age in 4",), cells=4, scale=1.0),
         MeasuredMarginal(attributes=("age", "sex"), cells=4, scale=1.0),
+        MeasuredMarginal(attributes=("id",), cells=1, scale=90.0),
     )
     manifest = stated(made, estimated_rows=10_000, measurements=measured)
     age = manifest.attributes[0].model_copy(update={"name": "age"})
@@ -173,6 +174,8 @@ def test_the_noise_of_columns_is_that_of_its_distribution(made: Release) -> None
         assert float(found[2]) == pytest.approx(9 * law.mean() / 10_000, rel=0.05)
     two = manifest.model_copy(update={"attributes": (age, age.model_copy(update={"name": "sex"}))})
     assert "--certificate" in expectation(two)[1]
+    alone = manifest.model_copy(update={"attributes": (age, age.model_copy(update={"name": "id"}))})
+    assert "'id'" not in expectation(alone)[0]  # seen to fail: of a column that holds `other` alone
     assert expectation(stated(made, measurements=())) == []
 
 

@@ -131,6 +131,8 @@ def test_a_resolution_is_kept_and_special_moments_are_not_drawn() -> None:
     made = decoded(a, [0] * 2000)
     assert {m.hour for m in made} == set(range(24)) - {5}
     assert all((m.minute, m.second, m.microsecond) == (0, 0, 0) for m in made)
+    texts = decoded(a, [0, 1], pa.string())  # seen to fail: 05:00:00.000000
+    assert texts[1] == "2020-01-01 05:00:00" and texts[0].endswith(":00:00")
 
 
 def test_a_bin_too_narrow_for_its_decimals_still_gives_a_value_of_its_own() -> None:

@@ -263,6 +263,9 @@ def _losses(plan: Plan) -> Iterator[str]:
             yield f"{attribute.name!r}: {why}; all became {OTHER!r}; --drop-unique leaves such columns out"
         elif attribute.values == (OTHER,):  # of few rows, for in most it is missing
             yield f"{attribute.name!r}: {_unseen(few[attribute.name])}; all became {OTHER!r}"
+        elif attribute.categories == ():
+            why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
+            yield f"{attribute.name!r}: {why}; all are missing"
         elif (share := max(fate.other, fate.clipped)) > MUCH:
             what = "were moved to the last bin"
             if fate.other > fate.clipped:

@@ -199,6 +199,8 @@ def typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: b
         values = _with_zeros(values, attribute.zeros)
     if is_text(arrow):
         values = values.cast(pa.string())  # the only text that everything can be cast to
+        if attribute.resolution is not None:  # a second at the finest
+            values = pc.replace_substring(values, ".000000", "")
         if attribute.type in ("integer", "number") and attribute.format != "default":
             from factored_mwem.tables.codes.notation import in_notation  # here: most are plain
 
