@@ -160,8 +160,8 @@ def _certified_error(error: CertifiedError) -> str:
 
 
 def _noise_of_columns(manifest: Manifest) -> dict[str, tuple[float, float]]:
-    """For each column that was measured on its own and has more than one value, for else its share is all: the
-    mean size of the noise of a value, as a share of all rows, and the sum over its values, at most 2.
+    """For each column that was measured on its own and has more than one value, for one is all:
+    the mean size of the noise of a value, as a share of all rows, and the sum over its values, at most 2.
 
     Of a Gaussian of deviation s it is s * sqrt(2 / pi), of a Laplace distribution of scale b it is b.
     """

@@ -75,6 +75,10 @@ DECADES = 100.0
 TINY = (1e-100, 1e-30, 1e-20, 1e-15, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5)
 HUGE = (1e20, 1e22, 1e25, 1e30, 1e50, 1e100, 1e200, 1e300)
 """Where the cells of numbers are wider: rarely is anything there, but then it must be seen."""
+ACROSS, PARTS, NEAR = 5.0, 5, 0.1
+"""Bins on the other side of 0 of a span that begins within the part NEAR of it: how many times as near to 0
+each is as the one before, and how many.
+"""
 CENTURIES = (range(1800, 2201), (1, 1000, 1500, 1600, 1700, 1750), (2250, 2300, 2500, 3000))
 """The years that have cells of their own, and where those before and after them are cut."""
 
@@ -357,6 +361,20 @@ def with_tails(
     beyond = beyond[(beyond < edges[0]) | (beyond > edges[-1])]
     extended = np.unique(np.concatenate([beyond, edges]))
     return np.unique(np.append(extended, grid.dtype.type(0))) if extended[0] < 0 < extended[-1] else extended
+
+
+def across_zero(edges: np.ndarray, grid: np.ndarray, span: tuple[float, float]) -> np.ndarray:
+    """The edges, where the `span` lies on one side of 0 and comes near it, with bins on the other side as far
+    out as it goes, at places of the coarse grid, and no others there. The cells of that grid next to 0 are so
+    small that bins beyond a span which begins there ended at a hundredth of it: debts were lost.
+    """
+    sign = 1 if span[0] >= 0 else -1
+    near, far = sorted(map(abs, span))
+    if span[0] < 0 < span[1] or near > NEAR * far:
+        return edges
+    places = np.searchsorted(grid, -sign * far / ACROSS ** np.arange(PARTS))
+    other = grid[np.clip(places, 0, len(grid) - 1)]
+    return np.unique(np.concatenate([edges[edges * sign >= 0], other[other * sign < 0], grid[grid == 0]]))
 
 
 def cut_outwards(edges: np.ndarray, most: np.ndarray, step: int = 1) -> np.ndarray:

@@ -19,6 +19,7 @@ from factored_mwem.domain.grids import (
     MICROS_A_DAY,
     MOST_BINS,
     YEARS,
+    across_zero,
     around_span,
     bins,
     coarse_grid,
@@ -237,6 +238,7 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         inner = edges[[2, -3]] if len(edges) > 5 else edges[[0, -1]]
         edges = with_tails(edges, grid, widths, found.coarse > LIKELY * found.coarse_stddev)
         if found.unit not in MOMENTS:
+            edges = across_zero(edges, grid, (found.edges[0].item(), found.edges[-1].item()))
             cell = np.clip(np.searchsorted(grid, edges[:-1], side="right") - 1, 0, len(grid) - 2)
             parts = (found.coarse[cell] / (found.coarse_stddev * PART)).astype(int)
             outside = (edges[:-1] >= max(inner[1], 0)) | (edges[1:] <= min(inner[0], 0))

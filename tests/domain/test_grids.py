@@ -306,3 +306,16 @@ def test_rounding_is_believed_where_nearly_all_numbers_are_multiples(share: floa
 
 def test_each_multiple_is_one_of_the_one_before() -> None:
     assert grids.MULTIPLES[0] == 1 and all(b % a == 0 for a, b in itertools.pairwise(grids.MULTIPLES))
+
+
+@pytest.mark.parametrize("unit", ["integer", "number"])
+def test_beyond_0_bins_reach_as_far_as_the_span(unit: str) -> None:
+    grid = grids.coarse_grid(unit)
+    edges = np.array([-2, -1, 0, 5, 20, 7500, 9000]).astype(grid.dtype)
+    made = grids.across_zero(edges, grid, (0, 7500))
+    assert made.tolist() == [-5000, -1000, -200, -50, -10, 0, 5, 20, 7500, 9000]
+    turned = grids.across_zero(-edges[::-1], grid, (-7500, 0))
+    nines = [99, 9999] if unit == "integer" else [100, 10_000]
+    assert turned.tolist() == [-9000, -7500, -20, -5, 0, 20, nines[0], 500, 2000, nines[1]]
+    for span in ((-1, 7500), (1984, 2016)):  # both sides are known; years
+        assert grids.across_zero(edges, grid, span) is edges
