@@ -20,6 +20,7 @@ IDENTIFIER = (
     "nearly every value is its own: an identifier or free text; leave it out with --columns or list what is "
     "public"
 )
+EMPTY = "holds nothing here: leave it out with --columns, or list what it may hold"
 NUMBERED = "most of its numbers come once: if it is an identifier, leave it out with --columns"
 MANY_TEXTS = 50
 """A list of more texts may name people, or be open."""
@@ -82,7 +83,7 @@ def _of_column(attribute: Attribute, column: SeenColumn, *, text: bool) -> Itera
         if notation is not None:
             yield 1, notation
         elif all(value == attribute.other for value in attribute.values):
-            yield 0, IDENTIFIER
+            yield (0, IDENTIFIER) if column.texts else (3, EMPTY)
         yield from _of_texts(attribute, column)
     elif attribute.type != "boolean":
         if text and attribute.type == "integer" and GROUPED in attribute.format:  # no point tells it
