@@ -20,7 +20,7 @@ from factored_mwem.mechanisms.learn import learn as learn_within
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.prune import Fate
-from factored_mwem.pipeline.record.describe import rounded_in_words, spread_in_words
+from factored_mwem.pipeline.record.describe import order_in_words, rounded_in_words, spread_in_words
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending
 from factored_mwem.request.policy import BookedChoices, Policy
@@ -131,7 +131,12 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
         stated.guarantee.delta,
     )
     looks = (f"{name!r}: {LOOKS[look]}" for name, look in learnt.looks.items())
-    warnings = (*rounded_in_words(learnt), *spread_in_words(learnt.fates), *looks)
+    warnings = (
+        *rounded_in_words(learnt),
+        *spread_in_words(learnt.fates),
+        *order_in_words(learnt.domain),
+        *looks,
+    )
     said = None if policy.dialect == PLAIN else policy.dialect  # releases read the table the same way
     domain = Domain(learnt.domain, dialect=said)
     return LearntDomain(domain, learnt.fates, learnt.dropped, learnt.lists, stated, warnings)

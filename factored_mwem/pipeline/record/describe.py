@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from factored_mwem.accounting.unit import MOST_ROWS, USUAL_ROWS
 from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.dialect import SHORT_YEARS
+from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.rules import in_words, written
 from factored_mwem.errors import some_names
 from factored_mwem.mechanisms.plan import Plan
@@ -47,6 +49,8 @@ CUT = 0.01
 """The share of people with about as many rows as are used by default from which a warning says so."""
 MUCH = 0.1
 """A warning says so where more than this share of a learnt column's values is lost."""
+ALIKE = 0.8
+"""The part of their years that two columns of dates must share, for their order to be spoken of."""
 WIDER, WIDEST = 0.2, 3
 """The part by which a standard deviation may be larger from which a warning says so, and of how many columns
 by name: the widest.
@@ -205,6 +209,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
             yield plan.learning.hidden
         yield from rounded_in_words(plan.learning, plan.policy.people)
         yield from spread_in_words(plan.learning.fates)
+        yield from order_in_words(plan.domain)
 
 
 def _of_the_input(plan: Plan) -> Iterator[str]:
@@ -295,6 +300,25 @@ def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
     if alone := [name for name in hidden if hidden[name] >= MOST]:
         what = "hardly any value but one was found, and noise may hide rare ones"
         yield f"{what}: of {some_names([repr(name) for name in alone])}; declare their values"
+
+
+def order_in_words(domain: Domain) -> Iterator[str]:
+    """A warning about learnt dates or times of the same years that no rule ties: a row that was closed before
+    it was created looks like any other to marginals over bins. Free.
+    """
+    dated = [a for a in domain if a.learnt and a.type in ("date", "datetime") and len(a.cuts) > 1]
+    names: dict[str, None] = {}
+    for one, other in itertools.combinations(dated, 2):
+        (begin, after), (end, before) = (sorted(a.cuts[at].item() for a in (one, other)) for at in (0, -1))
+        together = one.type == other.type and end - after > ALIKE * (before - begin)
+        if together and not any({one.name, other.name} <= {*rule.columns} for rule in domain.rules):
+            names |= dict.fromkeys((one.name, other.name))
+    if names:
+        yield (
+            f"which of {some_names([repr(name) for name in names])} comes first is not kept row by row: if "
+            'one never comes before another, say so by {"order": [...]} among the rules of a domain, such as '
+            "`fmwem domain learn` writes"
+        )
 
 
 def _unordered(plan: Plan) -> Iterator[str]:
