@@ -216,8 +216,11 @@ def _far(certificate: Certificate) -> Iterator[str]:
 
 
 def _alone(manifest: Manifest) -> tuple[list[str], list[str]]:
-    """The columns that no other was measured with, and those whose value in the row before was not."""
-    names = {part[0] for part in manifest.components if len(part) == 1}
+    """The columns that no other was measured with, and those whose value in the row before was not. One of a
+    single value depends on none.
+    """
+    single = {a.name for a in manifest.attributes if a.codes == 1}
+    names = {part[0] for part in manifest.components if len(part) == 1} - single
     before = {name for name in names if manifest.people and name in manifest.people.companions}
     untold = [name.removeprefix(PREVIOUS) for name in before if name.startswith(PREVIOUS)]
     return sorted(names - before), sorted(untold)

@@ -138,13 +138,20 @@ def test_looks_say_what_helps_and_name_no_attribute_of_the_model_alone(made: Rel
         AttributeFacts(name=n, type="string", codes=9, nullable=True, domain="learnt")
         for n in ("ward", "drug", "rows_of_person", "previous ward", "previous drug", "gap of day")
     ]
+    facts.append(facts[0].model_copy(update={"name": "id", "codes": 1}))  # seen to fail: it stood alone
     people = PeopleFacts(
         column="who", type="string", grains=840, most_rows=4, estimated=900,
-        order_by="day", companions=tuple(f.name for f in facts[3:]),
+        order_by="day", companions=tuple(f.name for f in facts[3:6]),
     )  # fmt: skip
     name = "a column with a long name, of which hardly any value is there often enough to be told from noise"
     helps = f"{name!r}: all became 'other', as each of its values is too rare; --drop-unique leaves it out"
-    parts = (("ward", "rows_of_person", "previous ward"), ("drug",), ("previous drug",), ("gap of day",))
+    parts = (
+        ("ward", "rows_of_person", "previous ward"),
+        ("drug",),
+        ("previous drug",),
+        ("gap of day",),
+        ("id",),
+    )
     changes = {"attributes": tuple(facts), "components": parts, "warnings": (helps,), "people": people}
     looks = attention(stated(made, **changes, workload={"marginals": [2]}), "m")
     assert looks[0].endswith("--drop-unique leaves it out")
