@@ -35,6 +35,7 @@ from factored_mwem.privacy import discover as discovery
 from factored_mwem.privacy import text_votes
 from factored_mwem.privacy.discover import SHIFT, ColumnDiscovery, discover, rows_seen
 from factored_mwem.privacy.found_column import FoundColumn
+from factored_mwem.privacy.glance import glance
 from factored_mwem.privacy.popular import with_decimals
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -115,6 +116,7 @@ def readings_of(
         text_votes.read_dates(session, [("x", sealed, votes)], rho)
         text_votes.read_notation(session, "x", sealed, votes, rho)
         text_votes.is_rare(session, "x", sealed, 9.0, 100.0, rho)
+    glance(session, "x", sealed, 2, rho)
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
     formats = {"date": "%m/%d/%Y", "integer": "$0", "number": "0%"} if arrow == pa.string() else {}
@@ -237,6 +239,10 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "beyond",
         lambda honest: lambda self, most: np.array([self.counts[self.counts > most + 6].sum()]),
     ),
+    "all rows of a text are told once one is": (
+        "told",
+        lambda honest: lambda self, rare: honest(self, 0 if self.counts.max(initial=0) > 8 else rare),
+    ),
     "a zone counts for all rows that say it, whoever they are": (
         "zones",
         lambda honest: lambda self: honest(self) * len(self.values),
@@ -252,6 +258,7 @@ SEEN = [
     ("text", ONE, ["1"] * 9 + ["0.29"] * 9, ["1"] * 9 + ["0.29"] * 8, "integer", Fraction(50)),
     ("text", ONE, ["1/2/2020"] * 9, ["1/2/2020"] * 8, "date", Fraction(50)),
     ("text", ONE, ["$1"] * 9, ["$1"] * 8, "integer", Fraction(50)),
+    ("text", ONE, ["N"] * 9, ["N"] * 8, "string", Fraction(50)),
     ("text", ONE, ["1.0"] * 9, ["1.0"] * 8, "number", Fraction(50)),
     ("integer", ONE, [40] * 9, [40] * 8, "integer", Fraction(50)),
     ("text", ONE, ["2020-01-01Z", "N"] * 9, ["2020-01-01Z", "N"] * 8 + ["N"], "datetime", Fraction(50)),
@@ -593,7 +600,7 @@ def test_no_value_of_a_typed_column_ends_a_release(
     """Whether discovery believes in anything (`high` counts everywhere) or not, in one batch or two. Seen to
     fail after the budget was spent: a column of integers, none of which stood out, was taken for text.
     """
-    monkeypatch.setattr("factored_mwem.mechanisms.learn.fewest_rows", lambda *_: 0.0)
+    monkeypatch.setattr("factored_mwem.mechanisms.worth.rows_for_a_text", lambda *_: 0.0)
     known = pa.array([True] * len(column))
     for parts in ([column], [column[:3], column[3:]]):
         table = pa.table({"x": pa.chunked_array(parts), "known": known})

@@ -248,7 +248,7 @@ def _losses(plan: Plan) -> Iterator[str]:
     """Warnings about values that learning a domain could not keep."""
     if plan.learning is None:
         return
-    from factored_mwem.mechanisms.learn import LOOKS, is_unique
+    from factored_mwem.mechanisms.worth import LOOKS, is_unique
 
     few = {name: _few(enough, plan.policy) for name, enough in plan.learning.enough.items()}
     looks = plan.learning.looks
@@ -303,7 +303,7 @@ def _unordered(plan: Plan) -> Iterator[str]:
         return
     kind, form = plan.domain[name].type, plan.domain[name].format
     if kind == "string":
-        from factored_mwem.mechanisms.learn import LOOKS
+        from factored_mwem.mechanisms.worth import LOOKS
 
         why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
     elif kind in ("integer", "number") and form != "default":
