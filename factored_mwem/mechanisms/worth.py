@@ -53,8 +53,10 @@ surveys, web users; 2 to 22 columns; epsilon .1, 1 and 10, three runs each): of 
 refused in the end below 6 to 10 times, of texts below 12 to 16, but of texts of few values below 4 to 8
 already: votes cannot tell how many values there are.
 """
-BARELY = 0.2
+BARELY = 0.15
 """A table is not learnt if its cells that tell something would fill less of one column."""
+CLEAR = 3.0
+"""Standard deviations by which a column must stand out to be one of which something can be told."""
 TOLD = 3
 """The number of rows is told well enough where noise hides less than one in so many of the fewest."""
 
@@ -81,11 +83,11 @@ class Worth:
         unsure = SURE * seen.rows_stddev
         if rows + unsure < fewest:
             raise self._too_few(rows, fewest, columns)
-        told = SURE * seen.told_stddev
-        if seen.told < told and seen.told + told < BARELY * rows:
+        hidden = hides_nearly_all(seen)
+        if hidden:
             what = "nearly every cell is missing, or holds a text that is too rare to be told from noise"
             raise self._nothing(what, rows, alone=columns == 1)
-        return (rows - unsure >= fewest or TOLD * unsure < fewest) and seen.told >= told
+        return (rows - unsure >= fewest or TOLD * unsure < fewest) and hidden is False
 
     def check_rows(self, rows: float, types: Sequence[str]) -> None:
         """After the votes: whether the noisy number of rows is at least the fewest."""
@@ -149,6 +151,21 @@ class Worth:
         """In words what was counted: rows, or grains of people."""
         grains = self.session.unit.grains
         return f"{counted / grains:,.0f} people" if grains else f"{counted:,.0f} rows"
+
+
+def hides_nearly_all(seen: Glance) -> bool | None:
+    """Whether noise hides nearly all cells; None while there is a doubt. Either nearly all are rare texts, in
+    the mean column and in each that noise does not hide, or nearly all are that or missing.
+    """
+    columns, doubt = len(seen.fields), False
+    for kinds, most in ((3, (1 - HOPELESS) * columns), (2, BARELY)):
+        cells, stddev = seen.among(kinds)
+        whole, noise = float(cells.sum()), stddev * columns**0.5
+        if cells.max() < CLEAR * stddev and (kinds == 3 or whole < CLEAR * noise):
+            if whole + SURE * noise < most * seen.rows:
+                return True
+            doubt |= whole - SURE * noise < most * seen.rows
+    return None if doubt else False
 
 
 def needs_of(policy: Policy) -> dict[str, int]:

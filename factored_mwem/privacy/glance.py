@@ -25,7 +25,9 @@ doubt; after one, two, three about .05, .1 and .2 of epsilon are spent.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glance:
-    """`counts: float64[column, 3]`, the noisy `ColumnProfile.told` of each of `fields`, of `stddev` each."""
+    """`counts: float64[column, 4]`, the noisy `ColumnProfile.told` of each of `fields`, of `stddev` each:
+    truth values, others of which something may be told, missing ones, and texts that few rows share.
+    """
 
     fields: Sequence[pa.Field]
     counts: np.ndarray
@@ -37,25 +39,20 @@ class Glance:
 
     @property
     def rows_stddev(self) -> float:
-        return self.stddev * (3 / len(self.fields)) ** 0.5
+        return self.stddev * (4 / len(self.fields)) ** 0.5
 
-    @property
-    def told(self) -> float:
-        """Cells, all columns together, of which something may be told."""
-        return float(self.counts[:, :2].sum())
-
-    @property
-    def told_stddev(self) -> float:
-        return self.stddev * (2 * len(self.fields)) ** 0.5
+    def among(self, kinds: int) -> tuple[np.ndarray, float]:
+        """(float64[column]: the cells of the first `kinds` in each, their standard deviation)."""
+        return self.counts[:, :kinds].sum(axis=1), self.stddev * kinds**0.5
 
     def mean_of(self, truths: float, others: float, rest: float, typed: Callable[[str], float]) -> float:
-        """The mean over the columns of a number that is known of each kind of cell, as the cells of text
+        """The mean over the columns of a number that is known of the kinds of cells, as the cells of text
         columns are together, and of other columns is `typed` by what they hold.
         """
         kinds = [kind_of(field) for field in self.fields]
         text = np.array([kind == "string" for kind in kinds])
         held = np.maximum(self.counts[text].sum(axis=0), 0.0)
-        mean = held @ [truths, others, rest] / max(held.sum(), 1.0)
+        mean = held @ [truths, others, rest, rest] / max(held.sum(), 1.0)
         return float(np.mean([mean if kind == "string" else typed(kind) for kind in kinds]))
 
 
@@ -72,7 +69,7 @@ def glances(
     what the first costs is handed back.
     """
     first = session.accountant.budget.amount * min(GLANCES[0], most)
-    total, precision, rare = np.zeros((len(fields), 3)), 0.0, int(few / 4)
+    total, precision, rare = np.zeros((len(fields), 4)), 0.0, int(few / 4)
     for times in (again / GLANCES[0] for again in GLANCES):
         cost = first * times / len(fields)
         looks = [
@@ -89,10 +86,10 @@ def glances(
 def glance(
     session: Session, name: str, sealed: Sealed, rare: int, cost: Fraction
 ) -> tuple[np.ndarray, float]:
-    """(int64[3], the noisy `told` of a column; their standard deviation). Up to `rare` rows hold a rare text.
+    """(int64[4], the noisy `told` of a column; their standard deviation). Up to `rare` rows hold a rare text.
 
     Of a text that c rows hold min(c, rare) count in one place and what is left in another; all that hold
-    another value count in one place. So one row more adds 1 in one of three places: k rows of a person (or
+    another value count in one place. So one row more adds 1 in one of four places: k rows of a person (or
     its grains) add a vector of no negative numbers whose sum is k. L2: k (add-remove), or sqrt(2) k
     (replace), for that is one such vector less another.
     """

@@ -606,13 +606,15 @@ GLANCED, VOTED = (Fraction(1, 400), Fraction(4, 400), Fraction(16, 400)), Fracti
 @pytest.mark.parametrize(
     ("kind", "rows", "refused"),
     [
-        ("texts", 300, GLANCED[0]),
+        ("texts", 200, GLANCED[0]),
+        ("texts", 300, GLANCED[1]),
         ("numbers", 300, GLANCED[1]),
         ("texts", 1000, GLANCED[1] + VOTED),
         ("texts", 1700, None),
         ("numbers", 600, GLANCED[1] + VOTED),
         ("numbers", 1100, None),
-        ("flags", 150, GLANCED[2]),
+        ("flags", 100, GLANCED[2]),
+        ("flags", 150, GLANCED[2] + VOTED),
         ("flags", 300, None),
     ],
 )

@@ -141,15 +141,16 @@ class ColumnProfile(Private):
         return np.concatenate([votes, counts[1:]])
 
     def told(self, most: int) -> np.ndarray:
-        """int64[3]: the rows that hold truth values; those that hold others of which something may be told,
-        of a text those beyond `most`; and the rest, among them all that are missing.
+        """int64[4]: the rows that hold truth values; those that hold others of which something may be told,
+        of a text those beyond `most`; what is missing; and the rest, rare texts.
         """
-        missing = np.isin(self.kinds, [KINDS.index(kind) for kind in ("null", "marker")])
-        rare = np.isin(self.kinds, [KINDS.index(kind) for kind in ("string", "code")])
-        rest = np.where(missing, self.counts, np.where(rare, np.minimum(self.counts, most), 0))
-        truth = int(self.counts[self.kinds == KINDS.index("boolean")].sum())
-        others = int((self.counts - rest).sum()) - truth
-        return np.array([truth, others, rest.sum()], dtype=np.int64)
+        truth, missing, text = (
+            np.isin(self.kinds, [KINDS.index(kind) for kind in kinds])
+            for kinds in (("boolean",), ("null", "marker"), ("string", "code"))
+        )
+        rare = np.where(text, np.minimum(self.counts, most), 0).sum()
+        truths, gone = (int(self.counts[which].sum()) for which in (truth, missing))
+        return np.array([truths, self.counts.sum() - truths - gone - rare, gone, rare], dtype=np.int64)
 
     def beyond(self, most: int) -> np.ndarray:
         """int64[1]: the rows that values which are not null have beyond `most` each, of all together."""
