@@ -29,7 +29,8 @@ def walked(tree: ast.AST) -> list[ast.AST]:
 OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes", "privacy.glance.glance",
-    "privacy.text_votes.vote_on_dates", "privacy.text_votes.read_notation", "privacy.text_votes.is_rare",
+    "privacy.text_votes.vote_on_dates", "privacy.text_votes.vote_on_beside",
+    "privacy.text_votes.vote_on_digits", "privacy.text_votes.is_rare",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
     "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
     "privacy.single_values.counts_together",

@@ -141,11 +141,11 @@ Reading. Private numbers lie in `Sealed` objects, the rows as codes among them; 
 public of a question: what it is about, and the norms of what one person changes in its answers.
 `Session._unseal` is the one way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds`
 alone, finds the charge that was made when the test began). `Session.select` and `Session.measure`, the parts
-of `discover` (`glance`, `read_votes`, `vote_on_dates`, `read_notation`, `is_rare`, `ColumnDiscovery.popular`,
-`ColumnDiscovery.rounded`, `ColumnDiscovery.histogram`, `single_values`, `popular_together`),
-`measure_residuals`, `measure_smooth` and `measure_by_laplace` are its only callers. Their answers carry noise
-from `noise.py`, the only module that draws. What is not needed for a release is argued in
-`privacy/other/__init__.py`.
+of `discover` (`glance`, `read_votes`, `vote_on_dates`, `vote_on_beside`, `vote_on_digits`, `is_rare`,
+`ColumnDiscovery.popular`, `ColumnDiscovery.rounded`, `ColumnDiscovery.histogram`, `single_values`,
+`popular_together`), `measure_residuals`, `measure_smooth` and `measure_by_laplace` are its only callers.
+Their answers carry noise from `noise.py`, the only module that draws. What is not needed for a release is
+argued in `privacy/other/__init__.py`.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

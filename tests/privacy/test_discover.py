@@ -43,6 +43,7 @@ from factored_mwem.privacy.votes import BELIEVED, Votes
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.codes.kinds import KINDS, ZEROS, kind_of
+from factored_mwem.tables.codes.notation import BESIDE
 from factored_mwem.tables.codes.profile import ColumnProfile, profile
 from factored_mwem.tables.inputs.contributions import bound_contributions
 from factored_mwem.tables.inputs.source import Table, open_table
@@ -67,7 +68,7 @@ DATES = (
     "3/14/2020", "14/3/2020", "1/2/20 0:00", "01.02.2020 12:00 AM", "2020/1/1", "1-Jan-2020",
     "20200101", "2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00", "2020-01-01T00:00:00+0200",
 )  # fmt: skip
-AMOUNTS = ("$1", "-$1.00", "($1,000)", "1,000", "1%", "1 %", "14:35", "2:35 PM")
+AMOUNTS = ("$1", "-$1.00", "($1,000)", "1,000", "1%", "1 %", "1 km", "1,5", "1.000,5", "14:35", "2:35 PM")
 TEXTS = [*NUMBERS, *DATES, *AMOUNTS, "nan", "N", "true", " 1", "", None, "N ", "N\x00", "N\x00x"]
 HUGE = (1e308, -1e308, math.inf, -math.inf, math.nan, 2.0**53)
 FLOATS = [0.0, -0.0, 1.0, 1.5, 0.29, 0.28999999999999998, None, *HUGE]
@@ -115,6 +116,7 @@ def readings_of(
     if arrow == pa.string():
         text_votes.read_dates(session, [("x", sealed, votes)], rho)
         text_votes.read_notation(session, "x", sealed, votes, rho)
+        text_votes.vote_on_digits(session, "x", sealed, BESIDE.index(("$", "")), rho)
         text_votes.is_rare(session, "x", sealed, 9.0, 100.0, rho)
     glance(session, "x", sealed, 2, rho)
     decimals = 2 if kind == "number" else None
@@ -231,9 +233,13 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "date_votes",
         lambda honest: lambda self: honest(self) + np.roll(honest(self), 1),
     ),
+    "a number counts with a sign and without": (
+        "beside_votes",
+        lambda honest: lambda self: honest(self) + np.roll(honest(self), 1),
+    ),
     "a number counts as grouped and as plain": (
-        "notation_votes",
-        lambda honest: lambda self: honest(self) + np.roll(honest(self), 8),
+        "digit_votes",
+        lambda honest: lambda self, beside: honest(self, beside) + np.roll(honest(self, beside), 8),
     ),
     "all rows of a text count once it is shared": (
         "beyond",
