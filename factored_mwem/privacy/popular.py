@@ -45,7 +45,11 @@ SEEN = 4.5
 100,000 columns.
 """
 DOUBT = 2.5
-"""The same from which on they may be there."""
+"""The same from which on finer ones may be there, where some are."""
+WARNED = 3.1
+"""The same from which on a warning says that some may be, where none are seen: noise alone makes one so in
+1,000 columns.
+"""
 
 
 def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, int]:
