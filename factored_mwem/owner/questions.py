@@ -86,6 +86,8 @@ def _of_column(attribute: Attribute, column: SeenColumn, *, text: bool) -> Itera
     elif attribute.type != "boolean":
         if text and attribute.type == "integer" and "#,##0" in attribute.format:  # no point tells it
             yield 1, f"is read as {attribute.format}: say --decimal , if the comma stands before decimals"
+        if text and "0,0" in attribute.format.replace("#,##0", ""):
+            yield 1, f"is read as {attribute.format}: say --decimal . if the comma stands between thousands"
         yield from _of_numbers(attribute, column)
 
 
