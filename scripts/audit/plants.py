@@ -527,7 +527,7 @@ PLANTS = (
           verify=Verify(spelt())),
     Plant("a number that counts as grouped and as plain", ColumnProfile, "digit_votes", grouped_and_plain,
           verify=Verify(noted())),
-    Plant("a number that counts with a sign and without", ColumnProfile, "beside_votes", with_a_sign_and_without,
+    Plant("a number with a sign and without", ColumnProfile, "beside_votes", with_a_sign_and_without,
           verify=Verify(noted())),
     Plant("pairs of cells at a glance", ColumnProfile, "told", told_in_pairs, verify=Verify(LEARNT)),
     Plant("pairs of rows that share a text", ColumnProfile, "beyond", pairs_that_share,

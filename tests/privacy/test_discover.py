@@ -491,13 +491,13 @@ def test_decimals_among_whole_numbers_make_a_column_of_numbers(tmp_path: Path, d
 
 def test_decimals_that_were_not_seen_are_said(tmp_path: Path) -> None:
     """Where a few rows may hold some a warning names the column; a note says how many are never seen."""
-    path, _ = mostly_whole(tmp_path, ["0.5"], 350)
+    path, _ = mostly_whole(tmp_path, ["0.5"], 420)
     made = run(path, Policy.of(epsilon=1.0, delta=1e-9), FakeNoise(), domain=None)
     assert made.domain["some"].type == "integer"
     (warning,) = [text for text in made.manifest.warnings if "decimals" in text]
-    assert warning.startswith("'some' was learnt as whole numbers, but about 350 of its values")
+    assert warning.startswith("'some' was learnt as whole numbers, but about 420 of its values")
     (note,) = [text for text in made.manifest.notes if "decimals" in text]
-    assert 350 < int(note.split()[5].replace(",", "")) < 800
+    assert 420 < int(note.split()[5].replace(",", "")) < 800
 
 
 @pytest.mark.parametrize(
