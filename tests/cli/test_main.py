@@ -659,7 +659,7 @@ def test_a_learnt_domain_says_which_columns_may_have_lost_decimals(
     honest = learn_domain.learn_within
 
     def doubtful(*request: Any) -> Any:
-        return replace(honest(*request), rounded={"age": (400.0, 100.0), "sex": (300.0, 100.0)})
+        return replace(honest(*request), rounded={"age": (400.0, 100.0), "sex": (0.0, 100.0)})
 
     monkeypatch.setattr(learn_domain, "learn_within", doubtful)
     learnt = fmwem("domain learn t.csv --epsilon 20 -o learnt.json")

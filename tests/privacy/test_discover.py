@@ -491,18 +491,26 @@ def test_decimals_among_whole_numbers_make_a_column_of_numbers(tmp_path: Path, d
 
 def test_decimals_that_were_not_seen_are_said(tmp_path: Path) -> None:
     """Where a few rows may hold some a warning names the column; a note says how many are never seen."""
-    path, _ = mostly_whole(tmp_path, ["0.5"], 420)
+    path, _ = mostly_whole(tmp_path, ["0.5"], 350)
     made = run(path, Policy.of(epsilon=1.0, delta=1e-9), FakeNoise(), domain=None)
     assert made.domain["some"].type == "integer"
     (warning,) = [text for text in made.manifest.warnings if "decimals" in text]
-    assert warning.startswith("'some' was learnt as whole numbers, but about 420 of its values")
+    assert warning.startswith("'some' was learnt as whole numbers, but about 350 of its values")
     (note,) = [text for text in made.manifest.notes if "decimals" in text]
-    assert 420 < int(note.split()[5].replace(",", "")) < 800
+    assert 350 < int(note.split()[5].replace(",", "")) < 800
 
 
 @pytest.mark.parametrize(
     ("counts", "decimals"),
-    [((0, 0), None), ((449, 0), None), ((451, 0), 2), ((0, 451), 6), ((330, 330), 6), ((-800, 451), 6)],
+    [
+        ((0, 0), None),
+        ((449, 0), None),
+        ((0, 330), None),
+        ((451, 0), 2),
+        ((0, 451), 6),
+        ((330, 330), 6),
+        ((-800, 451), 6),
+    ],
 )
 def test_noise_alone_makes_no_decimals(counts: tuple[int, int], decimals: int | None) -> None:
     """Each key alone, or both together, must stand out; what is finest decides."""
@@ -512,7 +520,7 @@ def test_noise_alone_makes_no_decimals(counts: tuple[int, int], decimals: int | 
     scale = 10 ** (decimals or 0)
     assert found.values == ({3.0 * scale: 50} if decimals else whole.values)
     assert (found.rounded, found.rounded_stddev) == (
-        (sum(counts), pytest.approx(141.4, abs=0.1)) if decimals is None else (0, 0)
+        (counts[0], pytest.approx(141.4, abs=0.1)) if decimals is None else (0, 0)
     )
 
 

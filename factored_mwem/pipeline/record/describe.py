@@ -322,10 +322,8 @@ def rounded_in_words(learning: Learning, people: bool = False) -> Iterator[str]:
     """Warnings about columns of whole numbers of which some rows may have held decimals, as far as noise
     tells.
     """
-    from factored_mwem.privacy.popular import WARNED
-
-    for name, (rows, stddev) in learning.rounded.items():
-        if name in learning.domain and rows > WARNED * stddev:
+    for name, (rows, _) in learning.rounded.items():
+        if name in learning.domain and rows:
             few = f"about {rows:,.0f} of its values"
             if people:
                 few = f"values whose rows weigh as much as about {rows:,.0f} people"
