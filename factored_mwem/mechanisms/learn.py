@@ -52,8 +52,8 @@ class Learning:
     `enough`: about how many rows, or people, a value needs to be found for sure, by column. `lists`: the
     public lists whose values were looked for. `rounded`: of columns of whole numbers, the noisy count of rows
     (or people) whose decimals were lost, too few to be seen (0 if it may be noise), and its deviation.
-    `hidden`: in words, how much noise hides of the mean column, where it is much. `looks`: of columns of text,
-    as FoundColumn.
+    `hidden`: in words, how much noise hides of the mean column, where it is much. `looks`: of columns of
+    text, as FoundColumn.
     """
 
     domain: Domain
