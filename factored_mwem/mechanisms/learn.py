@@ -19,7 +19,6 @@ import numpy as np
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.public_lists import ListedValues
-from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.mechanisms.functions import (
     Relation,
@@ -124,7 +123,7 @@ def learn(
         settled[a] = made
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not any(first.names[a] not in free for a in kept):
-        raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
+        raise worth.nothing("every column is left out by --drop-unique: name what to release with --columns")
     pruned = [settled[a] for a in kept]
     measured = [
         replace(taken[a], positions=(i,), noisy=_counts(looked[a : a + 1], settled[a], taken[a].stddev))

@@ -144,8 +144,12 @@ class Worth:
         )
         if alone and not self.joined:
             how = "is it one column, or does the file's first line not show its separator?"
-        spent = budget.in_words(self.session.accountant.spent)
-        return NothingLearnt(f"{what}; {how} (spent so far: {spent})")
+        return self.nothing(f"{what}; {how}")
+
+    def nothing(self, what: str) -> NothingLearnt:
+        """The error that says `what`, and what was spent."""
+        accountant = self.session.accountant
+        return NothingLearnt(f"{what} (spent so far: {accountant.budget.in_words(accountant.spent)})")
 
     def _counted(self, counted: float) -> str:
         """In words what was counted: rows, or grains of people."""
