@@ -28,8 +28,9 @@ def walked(tree: ast.AST) -> list[ast.AST]:
 
 OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
-    "privacy.residuals.measure_residuals", "privacy.discover.read_votes",
-    "privacy.text_votes.vote_on_dates", "privacy.text_votes.read_notation", "privacy.text_votes.is_rare",
+    "privacy.residuals.measure_residuals", "privacy.discover.read_votes", "privacy.glance.glance",
+    "privacy.text_votes.vote_on_dates", "privacy.text_votes.vote_on_beside",
+    "privacy.text_votes.vote_on_digits", "privacy.text_votes.is_rare",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",
     "privacy.discover.ColumnDiscovery.histogram", "privacy.popular.popular_together",
     "privacy.single_values.counts_together",
@@ -200,10 +201,10 @@ WHO_SAYS = {
         "tables.codes.rest"
     ),
     "ColumnProfile": (
-        "owner.draft owner.relations privacy.discover privacy.text_votes privacy.other.projected "
-        "privacy.other.sets privacy.popular privacy.single_values tables.backends.local "
-        "tables.backends.people tables.backends.people_spark tables.backends.source tables.backends.spark "
-        "tables.backends.spark_frame tables.backends.sql "
+        "owner.draft owner.relations privacy.discover privacy.glance privacy.text_votes "
+        "privacy.other.projected privacy.other.sets privacy.popular privacy.single_values "
+        "tables.backends.local tables.backends.people tables.backends.people_spark tables.backends.source "
+        "tables.backends.spark tables.backends.spark_frame tables.backends.sql "
         "tables.codes.broken tables.codes.drafted tables.codes.profile tables.codes.rest"
     ),
     "broken_rows": (

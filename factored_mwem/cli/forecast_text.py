@@ -81,7 +81,7 @@ def learning_text(forecast: LearningForecast, rows: int, counted: str = "") -> d
         f"{forecast.discovery_share:.0%} of the budget",
         "values": f"a value {held} gets a code of its own{alone}; rarer texts become 'other', rarer numbers, "
         f"dates and times are joined to ranges of about as many {counted}",
-        "refused": f"with fewer than about {_fewest(forecast)} {counted}: noisy votes on the types show it, "
+        "refused": f"with fewer than about {_fewest(forecast)} {counted}: the first noisy counts show it, "
         "and the rest of the budget is not spent",
         "rounds": "as with a declared domain",
         "candidates": f"{counted_in_words(forecast.candidates, 'set')} of columns; how many combinations "

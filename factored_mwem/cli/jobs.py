@@ -139,7 +139,7 @@ def _check(request: Request) -> str | None:
 def _names(request: Request) -> list[str]:
     """The columns of the release, by public facts."""
     by = request.promise.privacy_id
-    names = request.columns or (request.declared or request.visible.schema).names
+    names = request.columns or request.visible.schema.names
     return [name for name in names if name != by]
 
 

@@ -8,7 +8,7 @@ Sections of plain text, not typer's boxes: help is read at once, and never taken
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
@@ -49,7 +49,14 @@ TYPES = {"list[str]": "TEXT", "str": "TEXT", "int": "N", "int range": "N", "floa
 
 
 class PanelledCommand(TyperCommand):
-    """A command whose options are listed by panel, with examples at the end as they were written."""
+    """A command whose options are listed by panel, with examples at the end as they were written; of which
+    none that takes one value is given twice.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # nor completing a line
+            _check_once(self.make_parser(ctx).parse_args(args=list(args))[2])
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         few = len(self.params) > MANY and not ctx.meta.get(HELP_ALL)
@@ -69,6 +76,18 @@ class PanelledCommand(TyperCommand):
             flag = f"--{name.replace('_', '-')} by FMWEM_{name.upper()}"
             formatter.write_paragraph()
             formatter.write_text(f"Every setting can also be given by a variable ({flag}){file}.")
+
+
+def _check_once(given: Sequence[Any]) -> None:
+    """Raises InputError where an option of one value is among those `given` twice: the last would win, and
+    nobody would say so.
+    """
+    for each in given:
+        flag = each.param_type_name != "option" or each.multiple or each.is_flag or each.count
+        if not flag and sum(other is each for other in given) > 1:
+            name = max(each.opts, key=len)
+            how = f": write {name} {each.metavar}" if "," in (each.metavar or "") else ""
+            raise InputError(f"{name} is given twice, and takes one value{how}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def _split(given: Any) -> Any:
 
 Names = Annotated[tuple[str, ...] | None, BeforeValidator(_split)]
 """Column names: a sequence, or one text with commas between them."""
-DIRECTIVES = "YymdHIpMSfzb"
+DIRECTIVES = "YymdHIpMSfzbB"
 """Of date formats: those that mean the same everywhere, whatever the machine's language."""
 
 
@@ -54,7 +54,7 @@ def _directives(pattern: str) -> list[str]:
 def is_whole(pattern: str) -> bool:
     """Whether a date format consists of DIRECTIVES and names a day, and hours in one way at most."""
     used = _directives(pattern)
-    day = len(set("Yy") & set(used)) == 1 == len(set("mb") & set(used)) and "d" in used
+    day = len(set("Yy") & set(used)) == 1 == len(set("mbB") & set(used)) and "d" in used
     hours = ("I" in used) == ("p" in used) and not {"I", "H"} <= set(used)
     return day and hours and len(set(used)) == len(used) and set(used) <= set(DIRECTIVES)
 

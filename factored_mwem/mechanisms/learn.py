@@ -16,11 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.public_lists import ListedValues
-from factored_mwem.errors import NothingLearnt, some_names
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.mechanisms.functions import (
     Relation,
@@ -35,41 +33,15 @@ from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain, with_loss
 from factored_mwem.mechanisms.public_joint import PublicJoint
 from factored_mwem.mechanisms.result import told_marginal
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
+from factored_mwem.mechanisms.worth import LOOKS, Worth, is_unique
 from factored_mwem.model.estimation import estimate_total
-from factored_mwem.privacy.discover import discover, value_thresholds
+from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, Session
-from factored_mwem.privacy.text_votes import RARE
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.public_columns import PublicColumns
 from factored_mwem.request.request import ToldColumn
 from factored_mwem.tables.backends.source import Source
-
-MUCH = 0.25
-"""A warning says so where noise hides this share of the rows in the mean column."""
-HOPELESS, HOPELESS_LINKED = 0.5, 0.6
-"""A release ends where it is this share: rows that say how far off they are are worth more than none, for by
-then half of the budget or more is spent; and of one table among others later, for all would be lost.
-"""
-LOOKS = {
-    "clock": "most of its values look like times of day, and noisy counts do not tell how they are written: "
-    "write them as numbers, such as minutes since midnight, or with their date",
-    "amount": "most of its values look like numbers, and noisy counts do not tell what stands beside them: "
-    "write them plainly",
-    "dated": "most of its values look like dates that are not written by ISO 8601: say how they are, as in "
-    "--date-format '%m/%d/%Y %H:%M:%S', or store them as dates",
-    "untold": "so few of its values are not missing that noise hides whether they are numbers, dates or "
-    "text: declare its type",
-}
-"""What a column of text looks like, by FoundColumn, and what to do about it."""
-FEWEST = {"string": 12, "boolean": 3}
-OF_NUMBERS = 8
-"""How many times the rows that a text needs to be found, where its rows hold no other rare value, a table
-must have, the mean over its columns by type, else its votes end a release. Measured on 13 tables (people,
-surveys, web users; 2 to 22 columns; epsilon .1, 1 and 10, three runs each): of numbers nearly all are
-refused in the end below 6 to 10 times, of texts below 12 to 16, but of texts of few values below 4 to 8
-already: votes cannot tell how many values there are.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +50,9 @@ class Learning:
     what becomes of its values. `dropped`: columns left out, for hardly any value of theirs was found.
     `enough`: about how many rows, or people, a value needs to be found for sure, by column. `lists`: the
     public lists whose values were looked for. `rounded`: of columns of whole numbers, the noisy count of rows
-    (or people) whose decimals were lost, too few to be seen, and its standard deviation. `hidden`: in words,
-    how much noise hides of the mean column, where it is much. `looks`: of columns of text, as FoundColumn.
+    (or people) whose decimals were lost, too few to be seen (0 if it may be noise), and its deviation.
+    `hidden`: in words, how much noise hides of the mean column, where it is much. `looks`: of columns of
+    text, as FoundColumn.
     """
 
     domain: Domain
@@ -98,15 +71,13 @@ class Learning:
 class Serves(NamedTuple):
     """What a learnt domain is for. `needed`: columns that are not dropped in any case. `known`: attributes of
     other columns whose values are public, and are measured and kept as they are. `alone`: nothing else is
-    asked for. `linked`: other tables were paid for, which would be lost with this one. Of the known ones are
-    not measured: those that are `public`, for their joint counts are, and those `told`, whose marginals
-    follow from what was paid for before. `numbers`: see `Request.numbers`.
+    asked for. Of the known ones are not measured: those that are `public`, for their joint counts are, and
+    those `told`, whose marginals follow from what was paid for before. `numbers`: see `Request.numbers`.
     """
 
     needed: Collection[str] = ()
     known: Sequence[Attribute] = ()
     alone: bool = False
-    linked: bool = False
     public: PublicColumns | None = None
     told: Mapping[str, ToldColumn] = MappingProxyType({})
     numbers: Collection[str] = ()
@@ -125,17 +96,13 @@ def learn(
     domain alone is asked for, all. Raises NothingLearnt if noise hides nearly everything: as soon
     as what is paid for tells so, and no more is spent then.
     """
-    needed, known, alone, linked, public, told, numbers = serves
+    needed, known, alone, public, told, numbers = serves
     budget = session.accountant.budget
     share = partial(discovery_share, policy, budget, told=bool(told))
-    enough = partial(_check_rows, session, policy)
-    found = discover(session, table, columns, share, enough)
-    if not any(column.type != "string" or column.texts for column in found):
-        what = "nearly every value of every column is too rare to be told from noise"
-        raise _nothing(session, what, 0.0, alone=len(found) == 1 and public is None)
+    worth = Worth(session, policy, joined=public is not None)
+    found = discover(session, table, columns, share, worth.check_rows, worth.check_glance)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
-    most = HOPELESS_LINKED if linked else HOPELESS
-    _check_texts(session, rows, found, most)
+    worth.check_found(rows, found)
     firsts = [First.of(column) for column in found]
     relations = relations_in(session, table, firsts, policy, rows)
     looked = to_measure(firsts, relations)
@@ -156,7 +123,7 @@ def learn(
         settled[a] = made
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not any(first.names[a] not in free for a in kept):
-        raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
+        raise worth.nothing("every column is left out by --drop-unique: name what to release with --columns")
     pruned = [settled[a] for a in kept]
     measured = [
         replace(taken[a], positions=(i,), noisy=_counts(looked[a : a + 1], settled[a], taken[a].stddev))
@@ -164,7 +131,7 @@ def learn(
     ]
     learnt = sum(a < len(looked) for a in kept)
     own = list(zip(pruned[:learnt], measured[:learnt], strict=True))
-    hidden = _check_worth(session, rows, own, relations, most)
+    hidden = worth.check_settled(rows, own, relations)
     learning = replace(_learnt(session, found, (firsts, known), pruned, measured, relations), hidden=hidden)
     if public is None:
         return _with_maps(learning, policy, rows)
@@ -295,118 +262,8 @@ def _counts(first: Sequence[First], made: Pruned, stddev: float) -> np.ndarray:
     return with_popular(first[0].found, made, stddev) if first else made.noisy
 
 
-def fewest_rows(policy: Policy, budget: Budget, types: Sequence[str]) -> float:
-    """The rows that a table with columns of these types needs, about, to be learnt: a public fact.
-
-    Where unique texts are dropped, what is left of the texts counts as numbers do.
-    """
-    share = discovery_share(policy, budget, 0.0, len(types))
-    threshold, _ = value_thresholds(budget, policy.unit, share, len(types))
-    least = FEWEST | ({"string": OF_NUMBERS} if policy.drop_unique else {})
-    return threshold * sum(least.get(kind, OF_NUMBERS) for kind in types) / len(types)
-
-
-def _check_rows(session: Session, policy: Policy, rows: float, types: Sequence[str]) -> None:
-    """Raises NothingLearnt if the noisy number of rows is below the fewest."""
-    fewest = fewest_rows(policy, session.accountant.budget, types)
-    if rows < fewest:
-        columns = "a column" if len(types) == 1 else f"{len(types)} columns"
-        raise _nothing(session, f"to learn {columns} takes some {_counted(session, fewest)}", max(rows, 0.0))
-
-
 def _left_out(made: Pruned, needed: Collection[str]) -> bool:
     return is_unique(made.attribute, made.fate) and made.attribute.name not in needed
-
-
-def is_unique(attribute: Attribute, fate: Fate) -> bool:
-    """Whether hardly any value of a column of text was found: an identifier, free text, or a category of many
-    values that few rows have each; the noisy counts do not tell which.
-    """
-    present = fate.kept + fate.other
-    return attribute.type == "string" and attribute.other == OTHER and fate.other > RARE * max(present, 0.1)
-
-
-def _check_texts(
-    session: Session,
-    rows: float,
-    found: Sequence[FoundColumn],
-    most: float,
-) -> None:
-    """Raises NothingLearnt if what is lost of texts alone hides too much: no other is measured then."""
-    lost = {each.column.name: 0.0 for each in found}
-    for each in found:
-        if each.type == "string":
-            missed = each.present - sum(each.texts.values())
-            lost[each.column.name] = min(max(missed, 0.0) / rows, 1.0)
-    unique = [name for name, share in lost.items() if share > RARE]
-    hints = [f"; {each.column.name!r}: {LOOKS[each.looks]}" for each in found if each.looks in LOOKS]
-    _check_lost(session, rows, lost, unique, most, hints[0] if hints else "")
-
-
-def _check_worth(
-    session: Session,
-    rows: float,
-    settled: Sequence[tuple[Pruned, Measurement]],
-    relations: Sequence[Relation],
-    most: float,
-) -> str:
-    """How much noise hides of the mean column, in words, if much. What follows from other columns is as good
-    as the worst of them. Raises NothingLearnt beyond `most`: what comes after cannot mend that.
-    """
-    lost = {made.attribute.name: predicted_loss(made, m, rows) for made, m in settled}
-    for target, *sources in (relation.rule.columns for relation in relations):
-        lost.setdefault(target, max((lost.get(name, 1.0) for name in sources), default=1.0))
-    unique = [made.attribute.name for made, _ in settled if is_unique(made.attribute, made.fate)]
-    return _check_lost(session, rows, lost, unique, most)
-
-
-def _check_lost(
-    session: Session,
-    rows: float,
-    lost: Mapping[str, float],
-    unique: Sequence[str],
-    most: float,
-    hint: str = "",
-) -> str:
-    """In words, if it is much. `lost`: the share of the rows that is wrong, by column; `unique`: where each
-    value is rare, which is said of them, and no reason to withhold others; `most`: of the mean of those;
-    `hint`: what may help.
-    """
-    judged = [share for name, share in lost.items() if name not in unique] or [*lost.values()]
-    mean = sum(judged) / max(len(judged), 1)
-    if mean <= MUCH:
-        return ""
-    worst = sorted((name for name in lost if lost[name] > MUCH), key=lost.__getitem__, reverse=True)
-    worst = [name for name in worst if name not in unique] or worst
-    what = f"noise hides {mean:.0%} of the average column, most of {some_names(worst)}"
-    if mean <= most:
-        return f"{what}; a declared domain (`fmwem domain draft` prints one) would tell more of it"
-    raise _nothing(session, what + hint, rows, alone=len(lost) == 1)
-
-
-def _nothing(session: Session, what: str, rows: float, *, alone: bool = False) -> NothingLearnt:
-    """`rows`: 0 if it is not known how many; `alone`: one column, which may be a line that was not cut."""
-    budget = session.accountant.budget
-    few = f"about {_counted(session, rows)} are too few" if rows else "there are too few rows"
-    how = (
-        f"{few} for epsilon {budget.epsilon:g} without a domain: declare one (`fmwem domain draft` prints a "
-        "first one), name fewer columns with --columns, or raise --epsilon"
-    )
-    if alone:
-        how = "is it one column, or does the file's first line not show its separator?"
-    return NothingLearnt(f"{what}; {how} (spent so far: {budget.in_words(session.accountant.spent)})")
-
-
-def _counted(session: Session, counted: float) -> str:
-    """In words what was counted: rows, or grains of people."""
-    grains = session.unit.grains
-    return f"{counted / grains:,.0f} people" if grains else f"{counted:,.0f} rows"
-
-
-def predicted_loss(made: Pruned, measured: Measurement, rows: float) -> float:
-    """The share of rows that are wrong in a column on its own: what was lost, and half of the noise."""
-    noise = len(made.noisy) * measured.scale.mean_abs / (2 * rows)
-    return min(made.fate.clipped + made.fate.other + noise, 1.0)
 
 
 def with_popular(found: FoundColumn, made: Pruned, stddev: float) -> np.ndarray:

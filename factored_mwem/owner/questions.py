@@ -14,7 +14,6 @@ from typing import Any
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.dialect import SHORT_YEARS
 from factored_mwem.errors import shortened
-from factored_mwem.tables.codes.notation import GROUPED
 
 IDENTIFIER = (
     "nearly every value is its own: an identifier or free text; leave it out with --columns or list what is "
@@ -86,8 +85,10 @@ def _of_column(attribute: Attribute, column: SeenColumn, *, text: bool) -> Itera
             yield (0, IDENTIFIER) if column.texts else (3, EMPTY)
         yield from _of_texts(attribute, column)
     elif attribute.type != "boolean":
-        if text and attribute.type == "integer" and GROUPED in attribute.format:  # no point tells it
+        if text and attribute.type == "integer" and "#,##0" in attribute.format:  # no point tells it
             yield 1, f"is read as {attribute.format}: say --decimal , if the comma stands before decimals"
+        if text and "0,0" in attribute.format.replace("#,##0", ""):
+            yield 1, f"is read as {attribute.format}: say --decimal . if the comma stands between thousands"
         yield from _of_numbers(attribute, column)
 
 

@@ -15,11 +15,12 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.learn import LOOKS, Learning, Serves
+from factored_mwem.mechanisms.learn import Learning, Serves
 from factored_mwem.mechanisms.learn import learn as learn_within
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.prune import Fate
+from factored_mwem.mechanisms.worth import LOOKS
 from factored_mwem.pipeline.record.describe import order_in_words, rounded_in_words, spread_in_words
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending

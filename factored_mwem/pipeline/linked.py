@@ -23,10 +23,10 @@ from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.files.crashpoints import reach
 from factored_mwem.ledger.run import Booking, Run
-from factored_mwem.mechanisms.learn import fewest_rows
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.rounds import Report
+from factored_mwem.mechanisms.worth import fewest_rows
 from factored_mwem.pipeline.linked_request import LinkedRequest
 from factored_mwem.pipeline.linked_rows import LinkedModels, LinkedRelease
 from factored_mwem.pipeline.linked_views import PARENT, ROOT, LinkedViews, beside, count_of

@@ -227,11 +227,9 @@ def _learnt(
         needed = workload.columns | {name for c in policy.criteria for name in c.columns}
         needed |= {policy.order_by} if policy.order_by is not None else set()
         asked = scope.asked
-        linked = bool(asked.known) and asked.public is None
         serves = Serves(
             needed,
             scope.known,
-            linked=linked,
             public=asked.public,
             told=asked.told,
             numbers=asked.numbers,

@@ -37,6 +37,7 @@ from factored_mwem.domain.grids import (
 )
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.found_column import FoundColumn
+from factored_mwem.privacy.glance import Glance, glances
 from factored_mwem.privacy.popular import (
     CERTAIN,
     FINER,
@@ -90,10 +91,12 @@ def discover(
     columns: Sequence[str] | None,
     share: Callable[[float, int], Fraction],
     enough: Callable[[float, Sequence[str]], None] = lambda rows, types: None,
+    glanced: Callable[[Glance], bool] | None = None,
 ) -> list[FoundColumn]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
     rows and a number of columns, and all of the delta kept for it. `enough` hears about how many rows there
-    are, and the types, once the votes are paid for, and may raise.
+    are, and the types, once the votes are paid for, and `glanced` before that what a glance at all columns
+    together says, for as long as it has doubts; both may raise.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
@@ -109,9 +112,13 @@ def discover(
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in table.profile(names).items()}
-    budget = session.accountant.budget
-    first = budget.amount * min(VOTES, share(0.0, len(names)) / 10)
+    budget, before = session.accountant.budget, session.accountant.spent
     fields = [table.schema.field(name) for name in names]
+    least = share(0.0, len(names))
+    first = budget.amount * min(VOTES, least / 10)
+    if glanced is not None:
+        few, _ = value_thresholds(budget, session.unit, least, len(names))
+        first -= glances(session, fields, [*profiles.values()], few, least / 100, glanced)
     votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
@@ -121,13 +128,14 @@ def discover(
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
     asked = TextVotes.of(fields, votes, types, zoned=table.zone is not None)
     weights += asked.weight
+    first = session.accountant.spent - before
     whole = budget.amount * share(rows, len(names)) - first
     part = whole / weights if weights else Fraction(0)
     few, _ = value_thresholds(budget, session.unit, share(rows, len(names)), len(names))
     told = asked.read(session, list(profiles.items()), part, few, rows)
     types, others = told.types, len(names) - len(told.rare)
-    glances = RARE_WORDS * len(told.rare) if others else Fraction(0)
-    left = weights - asked.weight - WORDS * len(told.rare) + glances
+    cheap = RARE_WORDS * len(told.rare) if others else Fraction(0)
+    left = weights - asked.weight - WORDS * len(told.rare) + cheap
     if left and told.rare:  # what they save is for the others, as if they were not there
         own = budget.amount * share(rows, others) - first
         part = max(part, (own - part * asked.weight) / left)
@@ -140,11 +148,11 @@ def discover(
         sealed = profiles.pop(column.name)  # read for the last time: the second look needs the memory
         cost = part * each.get(kind, VALUES) * (1 - second)
         if at in told.rare:
-            start, cost = replace(start, looks="rare"), part * RARE_WORDS if glances else Fraction(0)
+            start, cost = replace(start, looks="rare"), part * RARE_WORDS if cheap else Fraction(0)
         found.append(_read(session, sealed, start, part, cost, delta))
     counted = part * second * sum(VALUES for one in found if one.kinds)
     before = session.accountant.spent
-    most = budget.amount * min(AGAIN, share(0.0, len(names)) - share(rows, len(names)))
+    most = budget.amount * min(AGAIN, least - share(rows, len(names)))
     found = single_values(session, table, found, counted, most)
     cost = part * second * (sum(each.get(kind, VALUES) for kind in types) - WORDS * len(told.rare))
     if session.accountant.spent > before:

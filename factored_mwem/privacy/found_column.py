@@ -43,8 +43,8 @@ class FoundColumn:
     column of text, found or not. `looks`: what most values of a column of text look like, one of LOOKS, or
     "untold" where so few are there that noise hides of what kind they are, or "rare" where noisy counts tell
     that hardly any are shared by many rows. `rounded`: the noisy count of rows
-    that hold decimals in a column of whole numbers, too few to be told from its noise of `rounded_stddev`;
-    that is 0 where it was not counted.
+    that hold decimals in a column of whole numbers, too few to be told for sure from its noise of
+    `rounded_stddev`, which is 0 where it was not counted; 0 where it may well be noise alone.
     """
 
     column: pa.Field

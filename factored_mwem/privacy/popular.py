@@ -45,7 +45,11 @@ SEEN = 4.5
 100,000 columns.
 """
 DOUBT = 2.5
-"""The same from which on they may be there."""
+"""The same from which on finer ones may be there, where some are."""
+WARNED = 3.4
+"""The same from which on either key, or both together, are said where they are not seen: noise alone makes
+one of 1,000 columns so.
+"""
 
 
 def keys_of(found: FoundColumn, column: ColumnProfile, least: int) -> dict[str, int]:
@@ -77,7 +81,9 @@ def with_decimals(found: FoundColumn, finer: Sequence[int], stddev: float) -> Fo
     """
     counts = np.array(finer)
     if counts.max() <= SEEN * stddev and counts.sum() <= SEEN * stddev * len(counts) ** 0.5:
-        return replace(found, rounded=float(counts.sum()), rounded_stddev=stddev * len(counts) ** 0.5)
+        whole = stddev * len(counts) ** 0.5
+        said = max([*((n, n / stddev) for n in finer), (sum(finer), sum(finer) / whole)], key=lambda s: s[1])
+        return replace(found, rounded=float(said[0]) if said[1] > WARNED else 0.0, rounded_stddev=whole)
     most = MAX_DECIMALS if counts[-1] > DOUBT * stddev else COARSE
     steps = {value * 10**most: n for value, n in found.values.items()}
     values = {step: n for step, n in steps.items() if abs(step) < MAX_POPULAR}

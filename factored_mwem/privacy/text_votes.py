@@ -16,7 +16,7 @@ from factored_mwem.privacy.session import Session
 from factored_mwem.privacy.votes import BELIEVED, TOLERANCE, Votes
 from factored_mwem.tables.codes.dates import DateVotes
 from factored_mwem.tables.codes.kinds import KINDS, NUMBERS, kind_of
-from factored_mwem.tables.codes.notation import CLOCKS, NotationVotes
+from factored_mwem.tables.codes.notation import CLOCKS, BesideVotes, Notation, written_with
 from factored_mwem.tables.codes.profile import ColumnProfile
 
 WRITTEN = Fraction(1)
@@ -138,18 +138,43 @@ def read_notation(
     session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction
 ) -> tuple[Votes, str | None]:
     """The votes of a column with its numbers among the numbers, and how these are written; the same votes
-    and None where noisy counts do not tell. A row votes for one of the public ways at most, by its own value
-    alone: L2 k (add-remove) or sqrt(2) k (replace).
+    and None where noisy counts do not tell. Cost: a fourth of `cost` for what stands beside them and, where
+    that is told, the rest for their digits.
+    """
+    told = vote_on_beside(session, name, sealed, seen, cost / 4).told(BELIEVED)
+    if isinstance(told, int):
+        told = vote_on_digits(session, name, sealed, told, cost * 3 / 4)
+    if told is None:
+        return seen, None
+    kinds = {kind: rows for kind, rows in zip(NUMBERS, told.places, strict=False) if rows}
+    look = "clock" if told.pattern in CLOCKS else "amount"
+    if not kinds:  # all of them are in brackets: as many places as plain numbers have
+        plain = {kind: seen.of(kind) for kind in NUMBERS if seen.believed(kind)} or {NUMBERS[0]: 1.0}
+        kinds = {kind: seen.of(look) * rows / sum(plain.values()) for kind, rows in plain.items()}
+    return seen.read(look, kinds, told.zeros), told.pattern
+
+
+def vote_on_beside(session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction) -> BesideVotes:
+    """Noisy votes on what stands beside the numbers of a column. A row votes for one of the public ways at
+    most, by its own value alone: L2 k (add-remove) or sqrt(2) k (replace).
     """
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     charge = Charge("discover", Mechanism.GAUSSIAN, (name, "notation"), scale, sensitivity)
     column: ColumnProfile = session._unseal(sealed, charge)
-    noisy = session.noise.add(column.notation_votes(), scale=scale)
-    there = seen.of("amount"), seen.of("clock"), seen.of(*NUMBERS)
-    told = NotationVotes(noisy, scale, *there).written(BELIEVED)
-    if told is None:
-        return seen, None
-    kinds = {kind: rows for kind, rows in zip(NUMBERS, told.places, strict=False) if rows}
-    look = "clock" if told.pattern in CLOCKS else "amount"
-    return seen.read(look, kinds, told.zeros), told.pattern
+    noisy = session.noise.add(column.beside_votes(), scale=scale)
+    return BesideVotes(noisy, scale, seen.of("amount"), seen.of("clock"), seen.of(*NUMBERS))
+
+
+def vote_on_digits(
+    session: Session, name: str, sealed: Sealed, beside: int, cost: Fraction
+) -> Notation | None:
+    """How the digits of numbers are written, by noisy votes of rows with what is at this place of BESIDE,
+    which earlier noisy answers told. A row votes for one of the public ways at most, by its own value alone:
+    L2 k (add-remove) or sqrt(2) k (replace).
+    """
+    sensitivity = session.unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+    charge = Charge("discover", Mechanism.GAUSSIAN, (name, "digits"), scale, sensitivity)
+    column: ColumnProfile = session._unseal(sealed, charge)
+    return written_with(beside, session.noise.add(column.digit_votes(beside), scale=scale), scale, BELIEVED)

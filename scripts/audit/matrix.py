@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from common.tables import BUNDLED
 
 from factored_mwem import Domain, Verified, Workload, verify
-from factored_mwem.mechanisms import learn, sweep
+from factored_mwem.mechanisms import sweep, worth
 from factored_mwem.workload.queries.cuboids import CubeRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
 
@@ -75,8 +75,8 @@ class Configuration:
         choices = {**self.all_choices, "domain": None if self.learnt else domain_of(self.columns)}
         # a release of so few rows, half of them hostile, would end after learning, and would leave out the
         # sweep of small marginals: here it goes on
-        small = mock.patch.object(learn, "fewest_rows", lambda *_: -math.inf)
-        with mock.patch.object(learn, "HOPELESS", 2.0), small, mock.patch.object(sweep, "ERROR", 2.0):
+        small = mock.patch.object(worth, "rows_for_a_text", lambda *_: -math.inf)
+        with mock.patch.object(worth, "HOPELESS", 2.0), small, mock.patch.object(sweep, "ERROR", 2.0):
             return verify(table, workload, pairs=pairs, seed=seed, **choices)
 
 

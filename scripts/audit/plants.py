@@ -34,7 +34,7 @@ from factored_mwem.tables.backends import people as people_backend
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.codes import broken, rest
 from factored_mwem.tables.codes.kinds import NUMBERS
-from factored_mwem.tables.codes.notation import CLASSES
+from factored_mwem.tables.codes.notation import DIGITS
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 from factored_mwem.tables.inputs import contributions, people
@@ -138,7 +138,17 @@ def heard_twice(honest: Any) -> Any:
 
 def grouped_and_plain(honest: Any) -> Any:
     """A number with its thousands apart counts as one without, too."""
-    return lambda self: honest(self) + np.roll(honest(self), CLASSES[2])
+    return lambda self, beside: honest(self, beside) + np.roll(honest(self, beside), DIGITS[2])
+
+
+def with_a_sign_and_without(honest: Any) -> Any:
+    """A number with a sign of money counts as one with its neighbour, too."""
+    return lambda self: honest(self) + np.roll(honest(self), 1)
+
+
+def told_in_pairs(_: Any) -> Any:
+    """A cell tells something to each of the others that are like it."""
+    return lambda self, most: np.array([0, (self.counts**2).sum(), 0, 0], dtype=np.int64)
 
 
 def pairs_that_share(_: Any) -> Any:
@@ -515,8 +525,11 @@ PLANTS = (
           verify=Verify(ARROW, 10, "not what came back")),
     Plant("a number with zeros that votes twice", ColumnProfile, "spelt_votes", heard_twice,
           verify=Verify(spelt())),
-    Plant("a number that counts as grouped and as plain", ColumnProfile, "notation_votes", grouped_and_plain,
+    Plant("a number that counts as grouped and as plain", ColumnProfile, "digit_votes", grouped_and_plain,
           verify=Verify(noted())),
+    Plant("a number with a sign and without", ColumnProfile, "beside_votes", with_a_sign_and_without,
+          verify=Verify(noted())),
+    Plant("pairs of cells at a glance", ColumnProfile, "told", told_in_pairs, verify=Verify(LEARNT)),
     Plant("pairs of rows that share a text", ColumnProfile, "beyond", pairs_that_share,
           verify=Verify(LEARNT)),
     Plant("rows that break a function counted with all like them", broken, "_breaks", with_all_like_them,

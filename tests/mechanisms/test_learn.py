@@ -29,6 +29,7 @@ from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms import prune as pruning
+from factored_mwem.mechanisms import worth
 from factored_mwem.mechanisms.first_domain import FURTHEST, Counted, First, tops_of
 from factored_mwem.mechanisms.hidden_spread import hidden_spread
 from factored_mwem.mechanisms.learn import Learning, learn
@@ -82,8 +83,8 @@ def learnt(table: pa.Table, noise: Any, epsilon: float) -> tuple[Learning, Table
     policy, source = Policy.of(epsilon=epsilon), Local(open_table(table))
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
     small = (
-        mock.patch.multiple(learning, HOPELESS=2.0),
-        mock.patch.object(learning, "fewest_rows", lambda *_: -1e9),
+        mock.patch.multiple(worth, HOPELESS=2.0),
+        mock.patch.object(worth, "rows_for_a_text", lambda *_: -1e9),
     )
     with small[0], small[1]:  # no table is too small here
         return learn(session, source, None, policy), source.table
@@ -641,40 +642,48 @@ FIFTEEN = {
 }
 
 
+GLANCED, VOTED = (Fraction(1, 400), Fraction(4, 400), Fraction(16, 400)), Fraction(1, 30) - Fraction(1, 400)
+"""What one, two and three looks at all columns cost, of the budget, and the votes after them."""
+
+
 @pytest.mark.parametrize(
     ("kind", "rows", "refused"),
     [
-        ("texts", 1000, True),
-        ("texts", 1700, False),
-        ("numbers", 600, True),
-        ("numbers", 1100, False),
-        ("flags", 150, True),
-        ("flags", 300, False),
+        ("texts", 200, GLANCED[0]),
+        ("texts", 300, GLANCED[1]),
+        ("numbers", 300, GLANCED[1]),
+        ("texts", 1000, GLANCED[1] + VOTED),
+        ("texts", 1700, None),
+        ("numbers", 600, GLANCED[1] + VOTED),
+        ("numbers", 1100, None),
+        ("flags", 100, GLANCED[2]),
+        ("flags", 150, GLANCED[2] + VOTED),
+        ("flags", 300, None),
     ],
 )
-def test_a_table_that_is_too_small_is_refused_after_its_votes(kind: str, rows: int, refused: bool) -> None:
-    """Of 15 columns at epsilon 1, a text of which needs 86 rows; the votes are all that is paid for."""
+def test_a_table_that_is_too_small_is_refused_at_once(kind: str, rows: int, refused: Fraction | None) -> None:
+    """Of 15 columns at epsilon 1, a text of which needs 86 rows. Paid for is what tells it for sure: a look,
+    two or three, or these and the votes. Seen to fail: of 300 rows the votes were paid for in any case.
+    """
     table = pa.table({f"c{a}": FIFTEEN[kind] * (rows // 2) for a in range(15)})
     policy = Policy.of(epsilon=1.0, delta=1e-9)
     accountant = Accountant(policy.budget(learn_domain=True))
     session = Session(accountant, policy.unit, FakeNoise())
-    if not refused:
+    if refused is None:
         assert len(learn(session, open_source(table), None, policy).domain) == 15
         return
     with pytest.raises(NothingLearnt, match=rf"to learn 15 columns takes some .* {rows:,} rows are too few"):
         learn(session, open_source(table), None, policy)
-    assert accountant.spent <= Fraction(1, 30) * accountant.budget.amount
-    assert {charge.target[1] for charge in accountant.entries} == {"kind"}
+    assert accountant.spent / accountant.budget.amount == pytest.approx(float(refused), rel=1e-9)
+    assert {charge.target[1] for charge in accountant.entries} <= {"glance", "kind"}
 
 
 def test_where_unique_texts_are_dropped_texts_need_fewer_rows() -> None:
     policy = Policy.of(epsilon=1.0, delta=1e-9)
     budget, types = policy.budget(learn_domain=True), ["string"] * 8 + ["integer"] * 4
     dropping = policy.model_copy(update={"drop_unique": True})
-    assert learning.fewest_rows(dropping, budget, types) == learning.fewest_rows(
-        policy, budget, ["date"] * 12
-    )
-    assert learning.fewest_rows(policy, budget, types) == pytest.approx(128 / 12 * 86, rel=0.01)
+    assert worth.fewest_rows(dropping, budget, types) == worth.fewest_rows(policy, budget, ["date"] * 12)
+    assert worth.fewest_rows(policy, budget, types) == pytest.approx(128 / 12 * 86, rel=0.01)
 
 
 def test_truth_values_need_few_rows_to_be_learnt() -> None:
@@ -685,29 +694,36 @@ def test_truth_values_need_few_rows_to_be_learnt() -> None:
     assert learn(session, open_source(table), None, policy).domain.names == tuple(table.column_names)
 
 
-def test_texts_that_are_lost_end_it_before_anything_else_is_measured() -> None:
-    """What is found of texts here, a fifth, is not what is hardly ever found."""
-    texts = {f"c{a}": ["x"] * 600 + [f"{a} {i}" for i in range(2400)] for a in range(3)}
-    table = pa.table(texts | {"n": range(3000)})
+def test_texts_that_are_lost_are_said_or_end_it_before_anything_else_is_measured() -> None:
+    """Nine tenths decide. Seen to fail: where a fifth was found nothing was released, for .6 of epsilon."""
     policy = Policy.of(epsilon=1.0, delta=1e-9)
-    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
-    with (
-        mock.patch.object(Session, "encode", side_effect=AssertionError("a column was encoded")),
-        pytest.raises(NothingLearnt, match="60% of the average column, most of c0, c1, c2"),
-    ):
-        learn(session, open_source(table), None, policy)
+    for found in (600, 250):
+        columns = {f"c{a}": ["x"] * found + [f"{a} {i}" for i in range(3000 - found)] for a in range(3)}
+        source = open_source(pa.table(columns))
+        session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+        if found == 600:
+            hidden = learn(session, source, None, policy).hidden
+            assert "82% of the average column, most of c0, c1, c2" in hidden
+            continue
+        with (
+            mock.patch.object(Session, "encode", side_effect=AssertionError("a column was encoded")),
+            pytest.raises(NothingLearnt, match="every column is too rare to be told"),
+        ):
+            learn(session, source, None, policy)
 
 
 def test_texts_that_nobody_shares_cost_little() -> None:
-    """Seen to fail: .6 of epsilon 1 was spent before a table of names alone was refused, and beside names
-    other columns were found with what the names had left.
+    """Nor does a table of nothing. Seen to fail: .6 of epsilon 1 was spent before a table of names alone was
+    refused, .69 of nulls, and beside names other columns were found with what the names had left.
     """
-    names = {f"c{a}": [f"{a} {i}" for i in range(4000)] for a in range(3)}
+    nothing = {f"c{a}": pa.nulls(10_000, pa.string()) for a in range(3)}
+    names = {f"c{a}": [f"n{a} {i}" for i in range(4000)] for a in range(3)}
     policy = Policy.of(epsilon=1.0, delta=1e-9)
-    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
-    with pytest.raises(NothingLearnt, match="too rare to be told from noise"):
-        learn(session, open_source(pa.table(names)), None, policy)
-    assert session.accountant.spent < session.accountant.budget.amount / 20
+    for columns, cost in ((names, Fraction(4, 400)), (nothing, Fraction(1, 400))):
+        session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+        with pytest.raises(NothingLearnt, match=r"missing, or .* too rare to be told from noise"):
+            learn(session, open_source(pa.table(columns)), None, policy)
+        assert session.accountant.spent <= session.accountant.budget.amount * cost
     fake = FakeNoise()
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
     made = learn(session, open_source(pa.table(names | {"sex": ["F", "M"] * 2000})), None, policy)
@@ -715,17 +731,26 @@ def test_texts_that_nobody_shares_cost_little() -> None:
     assert made.domain["sex"].values == ("F", "M") and scales[-1] < 0.6 * scales[0]
 
 
-@pytest.mark.parametrize(("loss", "told"), [(0.2, ""), (0.3, "30% of the average column"), (0.6, None)])
+def test_a_table_of_which_every_column_is_left_out_is_none() -> None:
+    """Rare texts of a third of the rows end nothing before. Seen to fail: the cost was not said."""
+    table = pa.table({f"c{a}": [f"x{i}y{a}" if i < 500 else None for i in range(1500)] for a in range(3)})
+    policy = Policy.of(epsilon=1.0, delta=1e-9, drop_unique=True)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    with pytest.raises(NothingLearnt, match=r"left out by --drop-unique: name .* \(spent so far: epsilon 0"):
+        learn(session, open_source(table), None, policy)
+
+
+@pytest.mark.parametrize(("loss", "told"), [(0.2, ""), (0.6, "60% of the average column"), (0.92, None)])
 def test_what_most_was_spent_on_is_released_and_says_how_much_is_hidden(
     loss: float, told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When all columns are measured, only what is half wrong ends the release."""
-    monkeypatch.setattr(learning, "predicted_loss", lambda *_: loss)
+    """When all columns are measured, only what is nearly all wrong ends the release."""
+    monkeypatch.setattr(worth, "predicted_loss", lambda *_: loss)
     table = pa.table({"a": [1, 2, 3] * 2000, "b": ["x", "y"] * 3000})
     policy, source = Policy.of(epsilon=1.0), Local(open_table(table))
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     if told is None:
-        with pytest.raises(NothingLearnt, match="60% of the average column, most of a, b"):
+        with pytest.raises(NothingLearnt, match="every column is too rare"):
             learn(session, source, None, policy)
         return
     hidden = learn(session, source, None, policy).hidden

@@ -297,11 +297,12 @@ def test_rows_that_are_not_drawn_are_said(
 def test_what_could_not_be_learnt_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too few rows, or numbers that noise hides: the release says so, and what was spent."""
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
-    for enough, said in ((False, "300 rows are too few"), (True, "most of pay;")):
-        if enough:
-            monkeypatch.setattr("factored_mwem.mechanisms.learn.fewest_rows", lambda *_: 0.0)
-        with pytest.raises(NothingLearnt, match=rf"{said}.*spent so far: epsilon 0.0"):
-            make(Request.of(table, 1, epsilon=0.05), noise=FakeNoise())
+    request = Request.of(table, 1, epsilon=0.05)
+    with pytest.raises(NothingLearnt, match=r"300 rows are too few.*spent so far: epsilon 0.0"):
+        make(request, noise=FakeNoise())
+    monkeypatch.setattr("factored_mwem.mechanisms.worth.rows_for_a_text", lambda *_: 0.0)
+    warnings = make(request, noise=FakeNoise()).manifest.warnings
+    assert any("average column, most of pay;" in warning for warning in warnings)
 
 
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

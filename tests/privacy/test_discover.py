@@ -35,6 +35,7 @@ from factored_mwem.privacy import discover as discovery
 from factored_mwem.privacy import text_votes
 from factored_mwem.privacy.discover import SHIFT, ColumnDiscovery, discover, rows_seen
 from factored_mwem.privacy.found_column import FoundColumn
+from factored_mwem.privacy.glance import glance
 from factored_mwem.privacy.popular import with_decimals
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -42,6 +43,7 @@ from factored_mwem.privacy.votes import BELIEVED, Votes
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.codes.kinds import KINDS, ZEROS, kind_of
+from factored_mwem.tables.codes.notation import BESIDE
 from factored_mwem.tables.codes.profile import ColumnProfile, profile
 from factored_mwem.tables.inputs.contributions import bound_contributions
 from factored_mwem.tables.inputs.source import Table, open_table
@@ -66,7 +68,7 @@ DATES = (
     "3/14/2020", "14/3/2020", "1/2/20 0:00", "01.02.2020 12:00 AM", "2020/1/1", "1-Jan-2020",
     "20200101", "2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00", "2020-01-01T00:00:00+0200",
 )  # fmt: skip
-AMOUNTS = ("$1", "-$1.00", "($1,000)", "1,000", "1%", "1 %", "14:35", "2:35 PM")
+AMOUNTS = ("$1", "-$1.00", "($1,000)", "1,000", "1%", "1 %", "1 km", "1,5", "1.000,5", "14:35", "2:35 PM")
 TEXTS = [*NUMBERS, *DATES, *AMOUNTS, "nan", "N", "true", " 1", "", None, "N ", "N\x00", "N\x00x"]
 HUGE = (1e308, -1e308, math.inf, -math.inf, math.nan, 2.0**53)
 FLOATS = [0.0, -0.0, 1.0, 1.5, 0.29, 0.28999999999999998, None, *HUGE]
@@ -114,7 +116,9 @@ def readings_of(
     if arrow == pa.string():
         text_votes.read_dates(session, [("x", sealed, votes)], rho)
         text_votes.read_notation(session, "x", sealed, votes, rho)
+        text_votes.vote_on_digits(session, "x", sealed, BESIDE.index(("$", "")), rho)
         text_votes.is_rare(session, "x", sealed, 9.0, 100.0, rho)
+    glance(session, "x", sealed, 2, rho)
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
     formats = {"date": "%m/%d/%Y", "integer": "$0", "number": "0%"} if arrow == pa.string() else {}
@@ -229,13 +233,21 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
         "date_votes",
         lambda honest: lambda self: honest(self) + np.roll(honest(self), 1),
     ),
+    "a number counts with a sign and without": (
+        "beside_votes",
+        lambda honest: lambda self: honest(self) + np.roll(honest(self), 1),
+    ),
     "a number counts as grouped and as plain": (
-        "notation_votes",
-        lambda honest: lambda self: honest(self) + np.roll(honest(self), 8),
+        "digit_votes",
+        lambda honest: lambda self, beside: honest(self, beside) + np.roll(honest(self, beside), 8),
     ),
     "all rows of a text count once it is shared": (
         "beyond",
         lambda honest: lambda self, most: np.array([self.counts[self.counts > most + 6].sum()]),
+    ),
+    "all rows of a text are told once one is": (
+        "told",
+        lambda honest: lambda self, rare: honest(self, 0 if self.counts.max(initial=0) > 8 else rare),
     ),
     "a zone counts for all rows that say it, whoever they are": (
         "zones",
@@ -252,6 +264,7 @@ SEEN = [
     ("text", ONE, ["1"] * 9 + ["0.29"] * 9, ["1"] * 9 + ["0.29"] * 8, "integer", Fraction(50)),
     ("text", ONE, ["1/2/2020"] * 9, ["1/2/2020"] * 8, "date", Fraction(50)),
     ("text", ONE, ["$1"] * 9, ["$1"] * 8, "integer", Fraction(50)),
+    ("text", ONE, ["N"] * 9, ["N"] * 8, "string", Fraction(50)),
     ("text", ONE, ["1.0"] * 9, ["1.0"] * 8, "number", Fraction(50)),
     ("integer", ONE, [40] * 9, [40] * 8, "integer", Fraction(50)),
     ("text", ONE, ["2020-01-01Z", "N"] * 9, ["2020-01-01Z", "N"] * 8 + ["N"], "datetime", Fraction(50)),
@@ -489,7 +502,15 @@ def test_decimals_that_were_not_seen_are_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("counts", "decimals"),
-    [((0, 0), None), ((449, 0), None), ((451, 0), 2), ((0, 451), 6), ((330, 330), 6), ((-800, 451), 6)],
+    [
+        ((0, 0), None),
+        ((449, 0), None),
+        ((0, 330), None),
+        ((451, 0), 2),
+        ((0, 451), 6),
+        ((330, 330), 6),
+        ((-800, 451), 6),
+    ],
 )
 def test_noise_alone_makes_no_decimals(counts: tuple[int, int], decimals: int | None) -> None:
     """Each key alone, or both together, must stand out; what is finest decides."""
@@ -499,7 +520,7 @@ def test_noise_alone_makes_no_decimals(counts: tuple[int, int], decimals: int | 
     scale = 10 ** (decimals or 0)
     assert found.values == ({3.0 * scale: 50} if decimals else whole.values)
     assert (found.rounded, found.rounded_stddev) == (
-        (sum(counts), pytest.approx(141.4, abs=0.1)) if decimals is None else (0, 0)
+        (counts[0], pytest.approx(141.4, abs=0.1)) if decimals is None else (0, 0)
     )
 
 
@@ -593,7 +614,7 @@ def test_no_value_of_a_typed_column_ends_a_release(
     """Whether discovery believes in anything (`high` counts everywhere) or not, in one batch or two. Seen to
     fail after the budget was spent: a column of integers, none of which stood out, was taken for text.
     """
-    monkeypatch.setattr("factored_mwem.mechanisms.learn.fewest_rows", lambda *_: 0.0)
+    monkeypatch.setattr("factored_mwem.mechanisms.worth.rows_for_a_text", lambda *_: 0.0)
     known = pa.array([True] * len(column))
     for parts in ([column], [column[:3], column[3:]]):
         table = pa.table({"x": pa.chunked_array(parts), "known": known})

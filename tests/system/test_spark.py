@@ -31,7 +31,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Busy, Changed, FmwemError, InputError, Lost
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.mechanisms import learn as learning
+from factored_mwem.mechanisms import worth
 from factored_mwem.pipeline.draw_on_spark import draw_on_spark, plain_schema
 from factored_mwem.pipeline.linked import make_linked
 from factored_mwem.pipeline.linked_request import LinkedRequest
@@ -221,7 +221,7 @@ def test_a_release_by_people_is_the_same_whatever_the_parts(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_rounds: None
 ) -> None:
     """Also where a domain is learnt: both passes are over the same rows, few as they are."""
-    monkeypatch.setattr(learning, "_check_rows", lambda *_: None)
+    monkeypatch.setattr(worth, "rows_for_a_text", lambda *_: -1e9)
     table = people(3000)
     options: dict[str, Any] = {"order": 2, "privacy_id": "who", "contributions": 50, "epsilon": 500.0}
     first = calls(of_spark.frame(spark, table, tmp_path, 1), **options)
@@ -291,7 +291,7 @@ def test_of_people_all_that_reaches_the_noise_is_the_same(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: bool
 ) -> None:
     """A declared domain and a learnt one, where nobody has more rows than are used."""
-    monkeypatch.setattr(learning, "_check_rows", lambda *_: None)
+    monkeypatch.setattr(worth, "rows_for_a_text", lambda *_: -1e9)
     table = of_people.table_of_people(3000, people=700, most=5)
     options: dict[str, Any] = {"contributions": 5, "epsilon": 500.0, "rounds": 3}
     if declared:

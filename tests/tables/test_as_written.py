@@ -59,12 +59,12 @@ def test_markers_are_those_of_pandas() -> None:
 def test_times_of_day_dates_and_amounts_that_nobody_declared_are_told_from_other_text() -> None:
     written = {
         "clock": ["11:38:36", "9:05", "23:59:59.250", "4:30 PM"],
-        "dated": ["9/30/1990 0:00:00", "31.12.2024", "2024/1/31", "03-Feb-99 10:15"],
-        "amount": ["$1,234", "(£5.00)", "12 %", "1,234,567.5", "EUR 3"],
+        "dated": ["9/30/1990 0:00:00", "31.12.2024", "2024/1/31", "03-Feb-99 10:15", "May 5, 2020", "Aug-62"],
+        "amount": ["$1,234", "(£5.00)", "12 %", "1,234,567.5", "EUR 3", "12,34", "5 km"],
         "string": [
             "1.2.3.4",
             "10:99",
-            "12,34",
+            "Room 12",
             "5 stars",
             "kr",
             "rs1234",

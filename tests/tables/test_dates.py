@@ -25,7 +25,16 @@ from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.session import Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.local import Local
-from factored_mwem.tables.codes.dates import CLASSES, CLOCKS, SHAPES, SIGNS, DateVotes, date_votes
+from factored_mwem.tables.codes.dates import (
+    CLOCKS,
+    SHAPES,
+    SIGNS,
+    VOTES,
+    WORDED,
+    DateVotes,
+    date_votes,
+    in_iso,
+)
 from factored_mwem.tables.inputs.source import open_table
 
 LEARNT = Policy.of(epsilon=10.0, delta=1e-9)
@@ -39,7 +48,7 @@ DAYS = [datetime.datetime(1999, 1, 1) + datetime.timedelta(days=137 * i, minutes
 
 
 def votes_of(texts: list[str]) -> np.ndarray:
-    return date_votes(pa.array(texts), np.ones(len(texts), dtype=np.int64)).reshape(CLASSES)
+    return date_votes(pa.array(texts), np.ones(len(texts), dtype=np.int64))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS.values())
@@ -49,11 +58,22 @@ def test_each_way_to_write_dates_is_told_from_all_others(pattern: str) -> None:
     texts += [re.sub("^0|(?<=^[0-9]{2}[/.-])0", "", text) for text in texts]
     votes = votes_of(texts)
     assert votes.sum() == len(texts)  # one each
-    written = DateVotes(votes.ravel(), 0.0, len(texts)).written(0.0, 0.05)
+    written = DateVotes(votes, 0.0, len(texts)).written(0.0, 0.05)
     assert written is not None and written.pattern == pattern
     assert sum(written.kinds.values()) == len(texts)
     midnights = 2 * sum(day.time() == datetime.time() for day in DAYS)
     assert written.kinds.get("day", 0) == (midnights if ":" in pattern else 0)
+
+
+def test_dates_in_words_are_told_and_come_back() -> None:
+    """Seen to fail: each was taken for a text of its own, and became `other`."""
+    for pattern in WORDED:
+        days = [day.replace(day=day.day if "%d" in pattern else 1) for day in DAYS]
+        texts = [day.strftime(pattern) for day in days]
+        written = DateVotes(votes_of(texts), 0.0, len(texts)).written(0.0, 0.05)
+        assert written is not None and written.pattern == pattern and votes_of(texts).sum() == len(texts)
+        read = in_iso(pa.array([*texts, "Sum 2020", "May 2020 or so"]), pattern).to_pylist()
+        assert read == [day.date().isoformat() for day in days] + ["Sum 2020", "May 2020 or so"]
 
 
 @pytest.mark.parametrize(
@@ -66,14 +86,14 @@ def test_each_way_to_write_dates_is_told_from_all_others(pattern: str) -> None:
     ],
 )
 def test_what_nothing_tells_is_not_guessed(texts: list[str]) -> None:
-    assert DateVotes(votes_of(texts).ravel(), 0.0, len(texts)).written(0.0, 0.05) is None
+    assert DateVotes(votes_of(texts), 0.0, len(texts)).written(0.0, 0.05) is None
 
 
 def test_noise_tells_nothing() -> None:
     """Votes that no row gave are no way to write dates, nor an order of day and month."""
     rng = np.random.default_rng(0)
     for stddev in (1.0, 100.0):
-        noise = rng.normal(0, stddev, (500, int(np.prod(CLASSES))))
+        noise = rng.normal(0, stddev, (500, VOTES))
         for order in (None, 0, 1):
             assert not any(DateVotes(one, stddev, 0.0).written(5.0, 0.05, order) for one in noise)
 

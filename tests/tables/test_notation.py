@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,14 @@ from factored_mwem.request.policy import Policy
 from factored_mwem.tables.codes.notation import (
     BESIDE,
     CLOCKS,
-    VOTES,
+    FORMS,
+    Amounts,
+    BesideVotes,
     Notation,
-    NotationVotes,
     in_notation,
-    notation_votes,
     to_plain,
+    told_exactly,
+    written_with,
 )
 
 LEARNT = Policy.of(epsilon=10.0, delta=1e-9)
@@ -36,10 +39,8 @@ TIMES = [datetime.time(7 * i % 24, 11 * i % 60, 13 * i % 60) for i in range(60)]
 NUMBERS = [-1234567.25, -0.5, 0.0, 3.0, 999.0, 1000.0, 2500.75, 12_345_678.0]
 
 
-def told(texts: list[str]) -> Notation | None:
-    votes = notation_votes(pa.array(texts), np.ones(len(texts), dtype=np.int64))
-    amounts, clocks = (float(part.sum()) for part in np.split(votes, [VOTES - len(CLOCKS)]))
-    return NotationVotes(votes, 0.0, amounts, clocks).written(0.0)
+def told(texts: list[str], plain: float = 0.0) -> Notation | None:
+    return told_exactly(pa.array(texts), np.ones(len(texts), dtype=np.int64), plain)[0]
 
 
 @pytest.mark.parametrize(
@@ -57,14 +58,27 @@ def test_a_format_by_which_nothing_could_be_read_is_refused(type_: str, pattern:
 
 def test_each_way_to_write_numbers_is_told_from_all_others_and_comes_back() -> None:
     """Against Python's own formatting. Brackets, and a sign behind the currency's, are read too."""
-    for before, behind in BESIDE:
-        for form, sign, places in (("0", "", 0), ("#,##0", ",", 2)):
-            if (before, behind, sign) == ("", "", ""):
+    for at, (before, behind) in enumerate(BESIDE):
+        few = at % 29 == 0  # of the others plain digits are enough
+        for form, places, owed in itertools.product([*FORMS][: 6 if few else 1], (0, 2), (False, True)):
+            between, mark = FORMS[form]
+            if (before, behind, owed) == ("", "", False) and (between, mark if places else ".") == ("", "."):
                 continue
-            digits = [f"{abs(x):{sign}.{places}f}" for x in NUMBERS]
+            digits = [f"{abs(x):,.{places}f}".replace(".", ";") for x in NUMBERS]
+            digits = [d.replace(",", between).replace(";", mark) for d in digits]
             texts = [f"{'-' * (x < 0)}{before}{d}{behind}" for x, d in zip(NUMBERS, digits, strict=True)]
-            found, pattern = told(texts), f"{before}{form}{behind}"
-            assert found is not None and (found.pattern, found.zeros) == (pattern, places)
+            pattern = f"{before}{form}{behind}"
+            if owed:
+                texts = [f"({text[1:]})" if text[0] == "-" else text for text in texts]
+                pattern = f"{pattern};({pattern})"
+            found = told(texts)
+            assert found is not None and found.zeros == places * (
+                pattern != "0;(0)"
+            )  # of these nothing tells
+            assert found.pattern == pattern or (mark == "," and not places and between != ".")
+            assert in_notation(to_plain(pa.array(texts), pattern), pattern).to_pylist() == texts
+            if owed:
+                continue
             odd = [f"{before}-{digits[0]}{behind}", f"({before}{digits[0]}{behind})"]
             *plain, one, other = to_plain(pa.array(texts + odd), pattern).to_pylist()
             assert [float(x) for x in plain] == [float(f"{x:.{places}f}") for x in NUMBERS]
@@ -99,7 +113,7 @@ def test_what_is_no_such_number_stays_as_it_is() -> None:
         "rs12345",
         "1.234,5",
     ]
-    assert told(texts) is None and told(["12", "1234", "0.5"]) is None
+    assert told(texts[3:-1]) is None and told(["12", "1234", "0.5"]) is None
     for pattern in ("$#,##0", "0%", "#,##0", *CLOCKS):
         assert to_plain(pa.array(texts), pattern).to_pylist() == texts
     odd = ["12.5", "N", "07:30", "-5", "86400", "1e300", "9" * 18]  # seen to fail: no int64; 60 days in hours
@@ -114,20 +128,22 @@ def test_a_few_numbers_that_are_written_otherwise_do_not_tell_of_the_others(odd:
     """
     for few in (1, 80):
         table = pa.table({"a": [odd] * few + [str(1000 + 7 * i) for i in range(1000 - few)]})
-        votes = notation_votes(table["a"].combine_chunks(), np.ones(1000, dtype=np.int64))
-        amounts, clocks = (float(part.sum()) for part in np.split(votes, [VOTES - len(CLOCKS)]))
-        told = NotationVotes(votes, 0.0, amounts, clocks, 1000.0 - few).written(0.0)
-        assert (told is None) == (few == 1 or odd == "12:30")
+        found = told(table["a"].to_pylist(), 1000.0 - few)
+        assert (found is None) == (few == 1 or odd == "12:30")
 
 
 def test_noise_tells_nothing() -> None:
     rng = np.random.default_rng(0)
     for stddev in (1.0, 100.0):
-        noise = rng.normal(0, stddev, (500, VOTES))
-        assert not any(NotationVotes(one, stddev, 0.0, 0.0).written(5.0) for one in noise)
-        few = notation_votes(pa.array([f"{i % 100}%" for i in range(400)]), np.full(400, 30 * stddev))
-        told = {NotationVotes(few + one, stddev, 12000 * stddev, 0.0).written(5.0) for one in noise}
-        assert {one and one.pattern for one in told} == {"0%"}  # seen to fail: #,##0%, of none above 999
+        noise = rng.normal(0, stddev, (500, len(BESIDE) + len(CLOCKS)))
+        assert not any(BesideVotes(one, stddev, 0.0, 0.0).told(5.0) for one in noise)
+        texts, rows = pa.array([f"{i % 100}%" for i in range(400)]), np.full(400, 30 * stddev)
+        few, beside = Amounts.of(texts).beside_votes(rows), BESIDE.index(("", "%"))
+        assert {BesideVotes(few + one, stddev, 12e3 * stddev, 0.0).told(5.0) for one in noise} == {beside}
+        digits = Amounts.of(texts).digit_votes(rows, beside)
+        noise = rng.normal(0, stddev, (500, len(digits)))
+        found = {written_with(beside, digits + one, stddev, 5.0) for one in noise}
+        assert {one and one.pattern for one in found} == {"0%"}  # seen to fail: #,##0%, of none above 999
 
 
 def written(count: int) -> dict[str, list[Any]]:

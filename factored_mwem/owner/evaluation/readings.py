@@ -20,7 +20,7 @@ from factored_mwem.privacy.votes import TOLERANCE
 from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.codes.dates import DateVotes, date_votes, in_iso
 from factored_mwem.tables.codes.kinds import MISSING
-from factored_mwem.tables.codes.notation import CLOCKS, NotationVotes, notation_votes, to_plain
+from factored_mwem.tables.codes.notation import to_plain, told_exactly
 from factored_mwem.tables.codes.parsing import (
     is_number,
     is_text,
@@ -162,11 +162,9 @@ def _plainly(column: ReadColumn, missing: Collection[str]) -> ReadColumn:
     written = exact.written(0.0, TOLERANCE)
     if written is not None:
         return replace(column, values=in_iso(column.values, written.pattern))
-    votes = notation_votes(column.values, rows)
-    amounts, clocks = (float(part.sum()) for part in np.split(votes, [-len(CLOCKS)]))
     numbers = float(rows[~np.isnan(_read("number", column.values))].sum())
-    told = NotationVotes(votes, 0.0, amounts, clocks, numbers).written(0.0)
-    if told is None or max(amounts, clocks) < TOLERANCE * rows.sum():
+    told, held = told_exactly(column.values, rows, numbers)
+    if told is None or held < TOLERANCE * rows.sum():
         return column
     return replace(column, values=to_plain(column.values, told.pattern))
 

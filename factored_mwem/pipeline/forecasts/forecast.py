@@ -60,8 +60,8 @@ class Forecast:
 class LearningForecast:
     """Public facts about a release that begins by learning its domain. `thresholds`: about how many rows a
     value needs to keep a code of its own: if these rows hold no other rare value, and in any case.
-    `fewest_rows`: with about fewer rows the release stops after its votes: if all columns of unknown type are
-    text, and if none is. If people are counted, these are numbers of people.
+    `fewest_rows`: with about fewer rows the release stops after its first counts: if all columns of unknown
+    type are text, and if none is. If people are counted, these are numbers of people.
     """
 
     columns: dict[str, str]
@@ -84,7 +84,7 @@ def forecast_of(request: Request, rows: int) -> Forecast | LearningForecast:
 
 def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     """The forecast where no domain is declared, for a table of about `rows` rows, or people."""
-    from factored_mwem.mechanisms.learn import fewest_rows
+    from factored_mwem.mechanisms.worth import fewest_rows
     from factored_mwem.privacy.discover import value_thresholds
 
     policy, visible = scope.policy, scope.visible

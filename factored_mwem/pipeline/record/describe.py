@@ -253,7 +253,7 @@ def _losses(plan: Plan) -> Iterator[str]:
     """Warnings about values that learning a domain could not keep."""
     if plan.learning is None:
         return
-    from factored_mwem.mechanisms.learn import LOOKS, is_unique
+    from factored_mwem.mechanisms.worth import LOOKS, is_unique
 
     few = {name: _few(enough, plan.policy) for name, enough in plan.learning.enough.items()}
     looks = plan.learning.looks
@@ -330,7 +330,7 @@ def _unordered(plan: Plan) -> Iterator[str]:
         return
     kind, form = plan.domain[name].type, plan.domain[name].format
     if kind == "string":
-        from factored_mwem.mechanisms.learn import LOOKS
+        from factored_mwem.mechanisms.worth import LOOKS
 
         why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
     elif kind in ("integer", "number") and form != "default":
@@ -349,10 +349,8 @@ def rounded_in_words(learning: Learning, people: bool = False) -> Iterator[str]:
     """Warnings about columns of whole numbers of which some rows may have held decimals, as far as noise
     tells.
     """
-    from factored_mwem.privacy.popular import DOUBT
-
-    for name, (rows, stddev) in learning.rounded.items():
-        if name in learning.domain and rows > DOUBT * stddev:
+    for name, (rows, _) in learning.rounded.items():
+        if name in learning.domain and rows:
             few = f"about {rows:,.0f} of its values"
             if people:
                 few = f"values whose rows weigh as much as about {rows:,.0f} people"

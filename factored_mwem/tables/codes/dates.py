@@ -18,9 +18,14 @@ DIGITS = {
     "f": "[0-9]{1,9}",
     "z": "Z|[+-][0-9]{2}:?[0-9]{2}",
     "b": "[A-Za-z]{3}",
+    "B": "[A-Za-z]{3,9}",
     "p": "[AaPp][Mm]",
 }
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+NAMES = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+)  # fmt: skip
 PIVOT = 69
 """Two digits of a year from which on it is of the twentieth century, as in POSIX."""
 SIGNS = "/.-"
@@ -43,6 +48,19 @@ KINDS_OF_CLOCK = (("date",), ("minute", "day"), ("second", "day"), ("minute", "d
 """The kind of moment that dates with each of CLOCKS are; then, where there is a clock, those at midnight."""
 CLASSES = (len(SIGNS), len(SHAPES), len(EVIDENCE), len(CLOCKS), 2)
 """The shape of the votes on how dates are written; last, whether it is midnight."""
+WORDED = tuple(
+    form.format(month)
+    for month in ("%b", "%B")
+    for form in ("{} %d, %Y", "%d {} %Y", "{} %Y", "{}-%Y", "{}-%y", "{} %y")
+)
+"""Other ways, in words, of which the votes follow; without a day it is the first of the month."""
+VOTES = int(np.prod(CLASSES)) + len(WORDED)
+MONTH = f"(?i:{'|'.join(MONTHS)})"
+IN_WORDS = (
+    rf"^({MONTH}[a-z]* [0-9]{{1,2}}, [0-9]{{4}}|[0-9]{{1,2}} {MONTH}[a-z]* [0-9]{{4}}|"
+    rf"{MONTH}[a-z]*[ -]([0-9]{{4}}|[0-9]{{2}}))$"
+)
+"""What looks like a date in WORDED."""
 _DATE = (
     r"^(?P<a>[0-9]{4}|[0-9]{1,2})(?P<s>[/.-])(?P<b>[0-9]{1,2}|[A-Za-z]{3})(?P<t>[/.-])(?P<c>[0-9]{4}|[0-9]{1,2})"
     r"(?: (?P<h>[0-9]{1,2}):(?P<i>[0-9]{2})(?P<sec>:[0-9]{2})?(?: (?P<p>[AaPp][Mm]))?)?$"
@@ -51,15 +69,15 @@ _DATE = (
 
 def in_iso(column: pa.Array, pattern: str) -> pa.Array:
     """The dates and timestamps of a column of text that follow a pattern, by ISO 8601; the rest as it is."""
-    parts = re.split(r"(%.)", pattern)
-    regex = "".join(_named(part) if part.startswith("%") else re.escape(part) for part in parts)
+    regex = "".join(_named(part) if part[0] == "%" else re.escape(part) for part in _parts(pattern))
     if not len(column):
         return column
     struct = pc.extract_regex(pc.utf8_trim_whitespace(column), f"^{regex}$")
     piece = {field.name: pc.struct_field(struct, field.name) for field in struct.type}
     year = piece["Y"] if "Y" in piece else _century(piece["y"])
-    month = _month(piece["b"]) if "b" in piece else _two(piece["m"])
-    text = _joined([year, month, _two(piece["d"])], "-")
+    month = next((_month(piece[name]) for name in "bB" if name in piece), None)
+    month = _two(piece["m"]) if month is None else month
+    text = _joined([year, month, _two(piece["d"]) if "d" in piece else "01"], "-")
     if "H" in piece or "I" in piece:
         hour = _two(piece["H"]) if "H" in piece else _hour(piece["I"], piece["p"])
         clock = [_two(piece[name]) if name in piece else "00" for name in ("M", "S")]
@@ -69,6 +87,11 @@ def in_iso(column: pa.Array, pattern: str) -> pa.Array:
         if "z" in piece:
             text = _joined([text, piece["z"]], "")
     return pc.coalesce(text, column)
+
+
+def _parts(pattern: str) -> list[str]:
+    """Its directives, and what stands between them."""
+    return [part for part in re.split(r"(%.)", pattern) if part]
 
 
 def _joined(parts: Sequence[pa.Array | str], by: str) -> pa.Array:
@@ -94,7 +117,8 @@ def _century(digits: pa.Array) -> pa.Array:
 
 def _month(names: pa.Array) -> pa.Array:
     """Two digits; null if it is no month's name."""
-    return _looked_up(pc.utf8_lower(names), {name: f"{n:02}" for n, name in enumerate(MONTHS, 1)})
+    table = {name: f"{n:02}" for names in (MONTHS, NAMES) for n, name in enumerate(names, 1)}
+    return _looked_up(pc.utf8_lower(names), table)
 
 
 def _hour(hours: pa.Array, halves: pa.Array) -> pa.Array:
@@ -110,10 +134,13 @@ def _looked_up(texts: pa.Array, table: Mapping[str, str]) -> pa.Array:
 
 
 def date_votes(values: pa.Array, counts: np.ndarray) -> np.ndarray:
-    """int64[sign, order, evidence, clock, midnight], flat: how many rows hold a date that is written so, of
-    distinct `values` that `counts: int64[value]` rows hold. A value is one at most.
+    """int64[sign, order, evidence, clock, midnight], flat, then of WORDED: how many rows hold a date that is
+    written so, of distinct `values` that `counts: int64[value]` rows hold. A value is one at most.
     """
-    parts = pc.extract_regex(pc.utf8_trim_whitespace(values), _DATE)
+    text = pc.utf8_trim_whitespace(values)
+    parts = pc.extract_regex(text, _DATE)
+    rest = np.flatnonzero(pc.is_null(parts).to_numpy(zero_copy_only=False))
+    worded = _worded_votes(text.take(pa.array(rest)), counts[rest])
     piece = {field.name: pc.fill_null(pc.struct_field(parts, field.name), "") for field in parts.type}
     first, second, last, hour, minute = (_number(piece[name]) for name in ("a", "b", "c", "h", "i"))
     long, end = (pc.utf8_length(piece[name]).to_numpy(zero_copy_only=False) for name in ("a", "c"))
@@ -136,7 +163,19 @@ def date_votes(values: pa.Array, counts: np.ndarray) -> np.ndarray:
     one = np.flatnonzero((order >= 0) & pc.equal(piece["s"], piece["t"]).to_numpy(zero_copy_only=False))
     places = (sign, order, evidence, told * (1 + seconds + 2 * half), midnight.astype(np.int64))
     at = np.ravel_multi_index(tuple(place[one] for place in places), CLASSES)
-    return np.bincount(at, counts[one], minlength=int(np.prod(CLASSES))).astype(np.int64)
+    votes = np.bincount(at, counts[one], minlength=int(np.prod(CLASSES))).astype(np.int64)
+    return np.concatenate([votes, worded])
+
+
+def _worded_votes(texts: pa.Array, counts: np.ndarray) -> np.ndarray:
+    """int64[WORDED]: the same; a month such as May, whose names are the same, is a short one."""
+    votes = np.zeros(len(WORDED), dtype=np.int64)
+    for at, pattern in enumerate(WORDED):
+        month = MONTH if "%b" in pattern else f"(?i:{'|'.join({*NAMES} - {*MONTHS})})"
+        digits = {"b": month, "B": month, "d": "(?:[12][0-9]|3[01]|0?[1-9])"}
+        regex = "".join({**DIGITS, **digits}[part[1]] if part[0] == "%" else part for part in _parts(pattern))
+        votes[at] = counts[_holds(pc.fill_null(texts, ""), f"^{regex}$")].sum()
+    return votes
 
 
 def _upto(numbers: np.ndarray, most: int) -> np.ndarray:
@@ -175,7 +214,10 @@ class DateVotes(NamedTuple):
         the day is first: that must stand out by `believed` deviations, unless the `order` is known from other
         columns, and at most a share of `few` may be of the other order.
         """
-        votes = self.noisy.reshape(CLASSES).astype(np.float64)
+        votes, worded = np.split(self.noisy.astype(np.float64), [len(self.noisy) - len(WORDED)])
+        votes = votes.reshape(CLASSES)
+        if worded.max() > max(self.dates / 2, believed * self.stddev):
+            return Written(WORDED[int(np.argmax(worded))], {"date": float(worded.max())}, None)
         whole = votes.sum(axis=(2, 4))
         sign, shape, clock = (int(place) for place in np.unravel_index(int(np.argmax(whole)), whole.shape))
         total, least = float(whole[sign, shape, clock]), believed * self.stddev * 2**0.5

@@ -13,7 +13,7 @@ from factored_mwem.domain.attribute import MAX_NUMBER, ONE_BIN_EACH, WIDEST, Att
 from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, written
 from factored_mwem.tables.codes.mass import MOST_BINS, RARE, mass_edges, popular
-from factored_mwem.tables.codes.notation import NotationVotes
+from factored_mwem.tables.codes.notation import told_exactly
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile
 
 MAX_CATEGORIES = 200
@@ -114,10 +114,8 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
 
 def _notation(column: ColumnProfile) -> str | None:
     """How most of the numbers are written that are not plain; None if there are none."""
-    votes = column.votes()
-    groups = (("amount",), ("clock",), NUMBERS)
-    there = (float(votes[[KINDS.index(kind) for kind in kinds]].sum()) for kinds in groups)
-    told = NotationVotes(column.notation_votes(), 0.0, *there).written(0.0)
+    numbers = column.votes()[[KINDS.index(kind) for kind in NUMBERS]].sum()
+    told, _ = told_exactly(column.values, column.counts, float(numbers))
     return None if told is None else told.pattern
 
 

@@ -66,7 +66,8 @@ def kinds_of(values: pa.Array) -> np.ndarray:
     """int8[value]: the number in KINDS of each value of a column, text or typed, without dictionaries."""
     if not is_text(values.type):
         return _typed_kinds(values)
-    from factored_mwem.tables.codes.notation import AMOUNT  # here: a declared domain needs no kinds
+    from factored_mwem.tables.codes.dates import IN_WORDS  # here: a declared domain needs no kinds
+    from factored_mwem.tables.codes.notation import AMOUNT
 
     kinds = np.full(len(values), KINDS.index("string"), dtype=np.int8)
     null = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(MISSING, values.type)))
@@ -75,7 +76,7 @@ def kinds_of(values: pa.Array) -> np.ndarray:
     kinds[marker.to_numpy(zero_copy_only=False)] = KINDS.index("marker")
     trimmed = pc.utf8_trim_whitespace(values)
     open_ = kinds == KINDS.index("string")
-    for kind, pattern in (*_PATTERNS.items(), ("amount", AMOUNT)):
+    for kind, pattern in (*_PATTERNS.items(), ("dated", IN_WORDS), ("amount", AMOUNT)):
         match = pc.fill_null(pc.match_substring_regex(trimmed, pattern), False).to_numpy(zero_copy_only=False)
         which = np.flatnonzero(match & open_)
         open_[which] = False

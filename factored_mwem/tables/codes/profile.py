@@ -26,7 +26,7 @@ from factored_mwem.tables.codes.kinds import (
     zeros_of,
     zones_of,
 )
-from factored_mwem.tables.codes.notation import is_notation, notation_votes, to_plain
+from factored_mwem.tables.codes.notation import Amounts, is_notation, to_plain
 from factored_mwem.tables.codes.parsing import is_text, plain
 from factored_mwem.tables.inputs.table import Private, Table
 
@@ -50,6 +50,7 @@ class ColumnProfile(Private):
     waiting: int = 0
     _kinds: np.ndarray | None = None
     _read: pa.Array | None = None
+    _amounts: Amounts | None = None
 
     def add(self, column: pa.Array, weights: np.ndarray | None = None) -> None:
         """Count a batch of the column; each row as often as `weights: int64[row]` say, or once."""
@@ -113,9 +114,16 @@ class ColumnProfile(Private):
         """int64[class]: how many rows hold a date of each of the ways to write one."""
         return date_votes(self.values, self.counts)
 
-    def notation_votes(self) -> np.ndarray:
-        """int64[class]: how many rows hold a number of each of the ways to write one that is not plain."""
-        return notation_votes(self.values, self.counts)
+    def beside_votes(self) -> np.ndarray:
+        """int64[class]: how many rows hold a number that is not plain, by what stands beside it."""
+        if self._amounts is None:
+            self._amounts = Amounts.of(self.values)
+        return self._amounts.beside_votes(self.counts)
+
+    def digit_votes(self, beside: int) -> np.ndarray:
+        """int64[class]: the same of those with one of these, by how its digits are written."""
+        seen, self._amounts = self._amounts or Amounts.of(self.values), None  # not needed again
+        return seen.digit_votes(self.counts, beside)
 
     @property
     def kinds(self) -> np.ndarray:
@@ -139,6 +147,18 @@ class ColumnProfile(Private):
             counts += np.bincount(zeros, self.counts[which], minlength=ZEROS + 1).astype(np.int64)
             votes[KINDS.index("integer")] = counts[0]
         return np.concatenate([votes, counts[1:]])
+
+    def told(self, most: int) -> np.ndarray:
+        """int64[4]: the rows that hold truth values; those that hold others of which something may be told,
+        of a text those beyond `most`; what is missing; and the rest, rare texts.
+        """
+        truth, missing, text = (
+            np.isin(self.kinds, [KINDS.index(kind) for kind in kinds])
+            for kinds in (("boolean",), ("null", "marker"), ("string", "code"))
+        )
+        rare = np.where(text, np.minimum(self.counts, most), 0).sum()
+        truths, gone = (int(self.counts[which].sum()) for which in (truth, missing))
+        return np.array([truths, self.counts.sum() - truths - gone - rare, gone, rare], dtype=np.int64)
 
     def beyond(self, most: int) -> np.ndarray:
         """int64[1]: the rows that values which are not null have beyond `most` each, of all together."""
