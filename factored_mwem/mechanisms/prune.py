@@ -14,7 +14,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span, thinning
+from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, evened, level, seen_span, thinning
 from factored_mwem.domain.singles import Singles
 from factored_mwem.mechanisms.first_domain import (
     FEW,
@@ -115,6 +115,10 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     codes, kept = _recoded(first, attribute)
     counts = np.zeros(attribute.size, dtype=np.int64)
     counts[codes[kept]] = noisy[kept]
+    if len(attribute.bin_codes):
+        bins = np.flatnonzero(kept[before.bin_codes])
+        edges = first.edges[[*bins, bins[-1] + 1]]
+        counts[attribute.bin_codes] = evened(counts[attribute.bin_codes], counted.deviations[bins], edges)
     lost = float(noisy[~kept].sum())
     most = most_of(lost, stddev, int((~kept).sum()))
     spread = hidden_spread(first, counted, kept, attribute, counts)
