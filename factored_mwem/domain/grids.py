@@ -7,7 +7,6 @@ numbers of something (integers, hundredths, days, microseconds), else float64; a
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -244,9 +243,10 @@ def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray, weak:
 
 
 def _falling(sums: np.ndarray, weights: np.ndarray) -> list[tuple[float, float, int]]:
-    """Neighbours together, so that sum / weight falls from each block to the next: (sum, weight, how many)."""
+    """Neighbours together, so that sum / weight falls from one to the next: (sum, weight, how many)."""
     blocks: list[tuple[float, float, int]] = []
-    for block in zip(sums.tolist(), weights.tolist(), itertools.repeat(1), strict=False):
+    for sum_, weight in zip(sums.tolist(), weights.tolist(), strict=True):
+        block = sum_, weight, 1
         while blocks and block[0] * blocks[-1][1] > blocks[-1][0] * block[1]:
             last = blocks.pop()
             block = last[0] + block[0], last[1] + block[1], last[2] + block[2]

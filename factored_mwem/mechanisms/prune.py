@@ -25,7 +25,7 @@ from factored_mwem.mechanisms.first_domain import (
     in_json,
     tops_of,
 )
-from factored_mwem.mechanisms.hidden_spread import hidden_spread
+from factored_mwem.mechanisms.hidden_spread import Reach, hidden_spread, reach
 from factored_mwem.mechanisms.result import UPPER
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.tables.codes.codec import encode
@@ -42,6 +42,8 @@ class Fate(NamedTuple):
     moved to the nearest bin, made `other` or what else takes unlisted values, or missing. `moved_at_most`: of
     those that were moved or made another value than `other`, the upper end of a 97.5 % interval.
     `spread_hidden`: of numbers, by what part the standard deviation may be larger, see `hidden_spread`.
+    `ends_seen`, `spread_doubtful`: of bins, how far values very likely reach, and by what part it may be
+    smaller, see `Reach`.
     """
 
     kept: float
@@ -50,6 +52,8 @@ class Fate(NamedTuple):
     missing: float
     moved_at_most: float = 0.0
     spread_hidden: float | None = None
+    ends_seen: tuple[Any, Any] | None = None
+    spread_doubtful: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +63,7 @@ class Pruned:
 
     `clipped`, `other`: noisy counts (records) of the rest of the codes, by what becomes of it;
     `moved_at_most`: an upper bound of what counts as another value, with probability 97.5 %;
-    `spread_hidden`: as in Fate.
+    `spread_hidden`: as in Fate; `reach`: of bins, how far values very likely reach.
     """
 
     attribute: Attribute
@@ -70,6 +74,7 @@ class Pruned:
     other: float
     moved_at_most: float = 0.0
     spread_hidden: float | None = None
+    reach: Reach | None = None
 
     @classmethod
     def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
@@ -93,7 +98,10 @@ class Pruned:
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
         kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
         spread = None if self.spread_hidden is None else round(self.spread_hidden, 4)
-        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6, spread)
+        seen, doubtful = self.reach or (None, None)
+        doubtful = None if doubtful is None else round(doubtful, 4)
+        most = math.ceil(most * 1e6) / 1e6
+        return Fate(kept, clipped, other, missing, most, spread, seen, doubtful)
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
@@ -115,14 +123,16 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     codes, kept = _recoded(first, attribute)
     counts = np.zeros(attribute.size, dtype=np.int64)
     counts[codes[kept]] = noisy[kept]
+    far = None
     if len(attribute.bin_codes):
         bins = np.flatnonzero(kept[before.bin_codes])
+        far = reach(first, counted, bins, attribute, counts)
         edges = first.edges[[*bins, bins[-1] + 1]]
         counts[attribute.bin_codes] = evened(counts[attribute.bin_codes], counted.deviations[bins], edges)
     lost = float(noisy[~kept].sum())
     most = most_of(lost, stddev, int((~kept).sum()))
     spread = hidden_spread(first, counted, kept, attribute, counts)
-    return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread).losing(lost)
+    return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread, far).losing(lost)
 
 
 def most_of(lost: float, stddev: float, codes: int) -> float:

@@ -131,7 +131,7 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
         stated.guarantee.delta,
     )
     looks = (f"{name!r}: {LOOKS[look]}" for name, look in learnt.looks.items())
-    warnings = (*rounded_in_words(learnt), *spread_in_words(learnt.fates), *looks)
+    warnings = (*rounded_in_words(learnt), *spread_in_words(learnt.domain, learnt.fates), *looks)
     said = None if policy.dialect == PLAIN else policy.dialect  # releases read the table the same way
     domain = Domain(learnt.domain, dialect=said)
     return LearntDomain(domain, learnt.fates, learnt.dropped, learnt.lists, stated, warnings)
