@@ -56,9 +56,10 @@ APART = 1.5
 """How many times as far from 0 as one end of a bin the other may be, where much lies at a column's end."""
 LIKELY, FAR = 1.5, 8
 """Standard deviations from which a coarse cell beyond the span is a bin, and up to how many cells beyond."""
-THINS = 2.0
-"""Standard deviations from which what thins out beyond an end is believed. Measured with NEARLY on 40 tables:
-at 3 and 4 columns lose more of their spread, and those that seem too wide are more, and worse.
+THINS, THINS_OUT = 2.0, 3.0
+"""Standard deviations from which what thins out beyond an end is believed: of bins, and of coarse cells. Of
+bins on 40 tables: where THINS is 3 and NEARLY 4, fewer means and deviations come out right, and columns that
+seem too wide are more, and wider.
 """
 STANDS = 3.0
 """Standard deviations that a bin holds which is taken as it was counted; those further out are evened."""
@@ -147,7 +148,7 @@ def thinned_span(
     """The `span` of a coarse grid with the cells beside it that hold what thins out, on the other side of 0
     too, but none further from 0 than WITHIN times the span.
     """
-    low, high = thinning(noisy, np.full(len(noisy), stddev), grid, span, weak=1)
+    low, high = thinning(noisy, np.full(len(noisy), stddev), grid, span, weak=1, least=THINS_OUT)
     reach = WITHIN * float(np.abs(grid[list(span)]).max())
     least, most = np.searchsorted(grid, [-reach, reach]).tolist()
     return min(span[0], max(low, least)), max(span[1], min(high, most))
@@ -205,24 +206,29 @@ def _outermost(counts: np.ndarray, deviations: np.ndarray, least: float) -> int 
 
 
 def thinning(
-    noisy: np.ndarray, stddev: np.ndarray, edges: np.ndarray, ends: tuple[int, int], weak: int = 0
+    noisy: np.ndarray,
+    stddev: np.ndarray,
+    edges: np.ndarray,
+    ends: tuple[int, int],
+    weak: int = 0,
+    least: float = THINS,
 ) -> tuple[int, int]:
     """`ends`, the first and the last bin (beyond) in which something is seen, with those further out that
     hold what thins out: too little to be seen, but what a mean is made of. `noisy`, `stddev: float[bin]`.
-    `weak`: how often the way out may lead through bins that show nothing, as those around 0.
+    `weak`: how often the way out may lead through bins that show nothing, as those around 0. `least`: from
+    how many standard deviations together it is believed.
     """
     first, last = ends
     widths = np.diff(edges.astype(np.float64))
     sides = slice(first, None, -1), slice(last - 1, None)  # each from the last bin inside outwards
-    before, after = (_thins(noisy[side], stddev[side], widths[side], weak) for side in sides)
+    before, after = (_thins(noisy[side], stddev[side], widths[side], weak, least) for side in sides)
     return first - before, last + after
 
 
-def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray, weak: int) -> int:
+def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray, weak: int, least: float) -> int:
     """How many bins after the first one hold something, if none is fuller for its width than the one before
     it: least squares (isotonic regression) make blocks of equally full bins. As many are kept, outwards, as
-    explain what was seen by THINS standard deviations together, and by one each; of these the outermost are
-    left out that do not hold half a deviation a bin.
+    explain what was seen by `least` standard deviations together, and by one each.
     """
     inner = float(widths[0])
     times = np.maximum(np.minimum(widths[1:], inner * 2.0**64) / inner, 2.0**-64)
@@ -237,9 +243,8 @@ def _thins(counts: np.ndarray, deviations: np.ndarray, widths: np.ndarray, weak:
         if full <= 0 or weak < 0:
             break
         evidence, reached = evidence + gain, reached + bins
-        kept = reached if evidence >= THINS**2 else kept
-    held = (counts - deviations / 2)[1 : kept + 1]
-    return int(np.argmax(np.cumsum([0.0, *held])))
+        kept = reached if evidence >= least**2 else kept
+    return kept
 
 
 def _falling(sums: np.ndarray, weights: np.ndarray) -> list[tuple[float, float, int]]:

@@ -33,8 +33,10 @@ from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
-HELD = 2.0
-"""And those from which the next part of a decade is kept of which one part is seen."""
+HELD, HALF = 2.0, 0.5
+"""And those from which the next part of a decade is kept of which one part is seen, and the next bin of what
+thins out.
+"""
 
 
 class Fate(NamedTuple):
@@ -222,10 +224,10 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     alone = first.found.edges is None  # of a decade that is seen the rest is near
     if ends[0] < first_block.stop:
         rest = (x[first_block.start : ends[0]][::-1] for x in (counts, deviations))
-        low = ends[0] - (_held(*rest) if alone else 0)
+        low = ends[0] - (_held(HELD, *rest) if alone else 0)
     if ends[1] > last_block.start:
         rest = (x[ends[1] : last_block.stop] for x in (counts, deviations))
-        high = ends[1] + (_held(*rest) if alone else 0)
+        high = ends[1] + (_held(HELD, *rest) if alone else 0)
     return _within_nature(first, (low, high), counts, deviations)
 
 
@@ -267,20 +269,25 @@ def _stops(edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray, at: in
     return bool(less and not seen_span(counts[at:], deviations[at:], ANYWHERE))
 
 
-def _held(counts: np.ndarray, deviations: np.ndarray) -> int:
-    """How many of the bins, outwards, hold most above HELD deviations each."""
-    return int(np.argmax(np.cumsum([0.0, *(counts - HELD * deviations)])))
+def _held(each: float, counts: np.ndarray, deviations: np.ndarray) -> int:
+    """How many of the bins, outwards, hold most above so many deviations each."""
+    return int(np.argmax(np.cumsum([0.0, *(counts - each * deviations)])))
 
 
 def _seen(
     first: First, edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray
 ) -> tuple[int, int] | None:
-    """The first of the bins in which something is seen, or thins out, and the one behind the last."""
+    """The first of the bins in which something is seen, or thins out, and the one behind the last. Of what
+    thins out the outermost bins are left out that do not hold half a deviation each.
+    """
     fine = first.found.edges is not None
     believed = discounted(counts, deviations, edges, first.span)
     ends = seen_span(believed, deviations, AT_ENDS if fine else ANYWHERE)
     if ends and fine:  # else a bin is a decade, and one too many is beyond all values
-        ends = thinning(believed, deviations, edges, ends)
+        first_bin, last = thinning(believed, deviations, edges, ends)
+        sides = (slice(first_bin, ends[0]), -1), (slice(ends[1], last), 1)
+        before, after = (_held(HALF, believed[s][::way], deviations[s][::way]) for s, way in sides)
+        ends = ends[0] - before, ends[1] + after
     return ends
 
 
