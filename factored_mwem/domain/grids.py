@@ -50,7 +50,7 @@ FINE, GROWTH = 4, 3
 """Bins beyond each end of the span, the first as wide as its last cells, and how many times as wide as the
 one before each is.
 """
-NEARLY = 1.0
+NEARLY = 1.5
 """How many times as wide as the span a bin beyond it is, of which a whole deviation is not believed."""
 APART = 1.5
 """How many times as far from 0 as one end of a bin the other may be, where much lies at a column's end."""

@@ -34,8 +34,8 @@ def hidden_spread(
     further out changes it more. `same: bool[first code]`, which are kept; `noisy: int64[code]`, the counts of
     `kept`. MOST of a single value, which any other would spread. None of what is no column of numbers.
 
-    Measured on 388 columns of 40 tables at epsilon 1: where this is above .2, 82 % of the standard deviations
-    are off by more than a tenth; below .1, 11 %.
+    Measured on 1,164 columns of 40 tables at epsilon 1: where this is above .2, 75 % of the standard
+    deviations are off by more than a tenth; below .1, 11 %.
     """
     if kept.type not in ("integer", "number") or not len(first.edges):
         return None
@@ -82,8 +82,8 @@ def reach(
     """How far the `bins` that are kept, of the first ones, and popular values very likely reach; None where
     neither says. `noisy: int64[code]`, the counts of `kept`.
 
-    Measured on 1,158 columns of 40 tables at epsilon 1: 18 ends of 716 columns of bins do not reach as far;
-    where `doubtful` is above .1, 21 % of the standard deviations are too large by more than a tenth, and 46 %
+    Measured on 1,158 columns of 40 tables at epsilon 1: 20 ends of 716 columns of bins do not reach as far;
+    where `doubtful` is above .1, 24 % of the standard deviations are too large by more than a tenth, and 42 %
     too small, for noise hides what lies beyond; below, 2 % are too large.
     """
     found, edges = first.found, first.edges[[*bins, bins[-1] + 1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -292,7 +293,7 @@ def test_wide_bins_far_from_all_else_need_more_than_narrow_ones(side: int) -> No
         )
 
 
-@pytest.mark.parametrize(("known", "less"), [((0, 0), 0.0), ((2000, 2000), 1.0)])
+@pytest.mark.parametrize(("known", "less"), [((0, 0), 0.0), ((2000, 2000), math.log2(1 + 1 / 1.5))])
 def test_of_one_value_its_size_is_the_span(known: tuple[int, int], less: float) -> None:
     edges = np.array([3000, 5000])
     assert grids.discounted(np.zeros(1), np.ones(1), edges, known) == pytest.approx(-less)
