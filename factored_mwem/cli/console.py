@@ -147,12 +147,12 @@ def kind_in_words(attribute: Attribute) -> str:
 
 def fates_text(domain: Domain, fates: Mapping[str, Any]) -> list[str]:
     """A line for each column of `fates`, a Fate or facts with one: what became of its values, in noisy shares
-    of all rows, and by what part the standard deviation of numbers may be larger.
+    of all rows, and by what part the standard deviation of numbers may be smaller or larger.
     """
     from factored_mwem.mechanisms.hidden_spread import MOST
 
-    parts = ("kept", "clipped", "other", "missing", "spread_hidden")
-    rows = [["column", "type", *parts[:-1], "sd larger by"]]
+    parts = ("kept", "clipped", "other", "missing", "spread_doubtful", "spread_hidden")
+    rows = [["column", "type", *parts[:-2], "sd smaller", "or larger by"]]
     for name, fate in fates.items():
         shares = (getattr(fate, part) for part in parts)
         shown = ["-" if share is None else f"{share:.1%}" for share in shares]

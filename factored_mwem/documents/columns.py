@@ -35,9 +35,9 @@ class OneWay(NamedTuple):
 
 
 def columns_of(material: Material) -> list[dict[str, Any]]:
-    """The facts of every column, in the order of the table: `fates` are kept, clipped, other, missing and
-    hidden spread of a learnt one; `rows`: of each group its label, share of the rows, estimate, and the ends
-    of its interval.
+    """The facts of every column, in the order of the table: `fates` are kept, clipped, other, missing, and
+    the doubtful and the hidden spread of a learnt one; `rows`: of each group its label, share of the rows,
+    estimate, and the ends of its interval.
     """
     noisy = None
     if (
@@ -61,7 +61,8 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
                 break
     shares = None if counts is None else groups.added(counts) / max(int(counts.sum()), 1)
     series = Series(shares, *(noisy or (None, None, None)))
-    shown = [*map(percent, (facts.kept, facts.clipped, facts.other, facts.missing, facts.spread_hidden))]
+    fates = facts.kept, facts.clipped, facts.other, facts.missing
+    shown = [*map(percent, (*fates, facts.spread_doubtful, facts.spread_hidden))]
     if (facts.spread_hidden or 0.0) >= MOST:
         shown[-1] = "unknown"
     return {

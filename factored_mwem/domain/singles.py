@@ -270,13 +270,14 @@ class SingleCells:
 
 
 def _filled(drawn: np.ndarray, units: np.ndarray, expected: np.ndarray, bins: np.ndarray) -> np.ndarray:
-    """The same with the likeliest value in each bin that holds none: its rows would be drawn evenly."""
-    place = np.searchsorted(bins, units, side="right")
-    order = np.lexsort((-expected, place))
-    _, first = np.unique(place[order], return_index=True)
-    empty = np.bincount(place, drawn)[place] == 0
-    likeliest = np.isin(np.arange(len(units)), order[first])
-    return np.where(empty & likeliest, np.maximum(expected, 1.0), drawn)
+    """The same with values in each bin that holds none, whose rows would be drawn evenly: in proportion to
+    the square of what is expected of each, so the likely ones, but none that noise alone made likeliest takes
+    them all.
+    """
+    _, place = np.unique(np.searchsorted(bins, units, side="right"), return_inverse=True)
+    held, squares = np.bincount(place, expected), np.bincount(place, expected**2)
+    share = expected**2 * (np.maximum(held, 1.0) / np.maximum(squares, 1e-300))[place]
+    return np.where(np.bincount(place, drawn)[place] == 0, share, drawn)
 
 
 def _by_digits(units: np.ndarray, counts: np.ndarray, level: np.ndarray, stddev: float) -> np.ndarray:

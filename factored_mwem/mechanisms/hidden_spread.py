@@ -1,18 +1,23 @@
-"""Hidden spread: how much wider a learnt column may be than its domain says. Public in, public out, free."""
+"""Hidden spread: how much wider a learnt column may be than its domain says, or how much narrower. Public in,
+public out, free.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.mechanisms.first_domain import Counted, First
+from factored_mwem.mechanisms.first_domain import Counted, First, in_json
 
 MOST = 10.0
 """More is not told apart."""
 SEEN = 1.5
 """Deviations of its noise from which the next bin counts where it lies further out."""
+SURE = 2.0
+"""Deviations of its noise from which what lies from a bin on outwards is very likely there."""
 TWICE = 4 / 3
 """By how many times the square of its distance to the mean a row adds to the sum of squares that is moved
 evenly out to twice that distance: the mean of (1 + t)^2 for t in [0, 1], less 1.
@@ -29,8 +34,8 @@ def hidden_spread(
     further out changes it more. `same: bool[first code]`, which are kept; `noisy: int64[code]`, the counts of
     `kept`. MOST of a single value, which any other would spread. None of what is no column of numbers.
 
-    Measured on 388 columns of 40 tables at epsilon 1: where this is above .2, 82 % of the standard deviations
-    are off by more than a tenth; below .1, 11 %.
+    Measured on 1,164 columns of 40 tables at epsilon 1: where this is above .2, 75 % of the standard
+    deviations are off by more than a tenth; below .1, 11 %.
     """
     if kept.type not in ("integer", "number") or not len(first.edges):
         return None
@@ -59,6 +64,48 @@ def hidden_spread(
             if counts[at] > SEEN * math.sqrt(squares[at]):
                 more += float(counts[at]) / rows * float(distances[at]) * float(distances[at])
     return min(math.sqrt(1 + more / variance) - 1, MOST) if variance > 0 else MOST
+
+
+class Reach(NamedTuple):
+    """How far a column of bins very likely reaches: some values are `seen[0]` or less, and some `seen[1]` or
+    more, each but for one noise in forty. What the bins hold further out may be noise alone; `doubtful`: of
+    numbers, by what part the standard deviation is smaller if it is, or lies no further out than that.
+    """
+
+    seen: tuple[Any, Any]
+    doubtful: float | None
+
+
+def reach(
+    first: First, counted: Counted, bins: np.ndarray, kept: Attribute, noisy: np.ndarray
+) -> Reach | None:
+    """How far the `bins` that are kept, of the first ones, and popular values very likely reach; None where
+    neither says. `noisy: int64[code]`, the counts of `kept`.
+
+    Measured on 1,158 columns of 40 tables at epsilon 1: 20 ends of 716 columns of bins do not reach as far;
+    where `doubtful` is above .1, 24 % of the standard deviations are too large by more than a tenth, and 42 %
+    too small, for noise hides what lies beyond; below, 2 % are too large.
+    """
+    found, edges = first.found, first.edges[[*bins, bins[-1] + 1]]
+    counts, squares = counted.counts[first.attribute.bin_codes][bins], counted.deviations[bins] ** 2
+    tick = 0 if found.unit == "number" else found.tick
+    lows, highs = ([value for value in first.values.tolist() if value not in found.rare] for _ in range(2))
+    if len(at := np.flatnonzero(np.cumsum(counts) > SURE * np.sqrt(np.cumsum(squares)))):
+        lows.append((edges[at[0] + 1] - tick).item())
+    if len(at := np.flatnonzero(np.cumsum(counts[::-1]) > SURE * np.sqrt(np.cumsum(squares[::-1])))):
+        highs.append(edges[len(counts) - 1 - at[0]].item())
+    if not lows or not highs:
+        return None
+    low, high = min(lows), max(highs)
+    written = in_json(found, np.array([low, high], dtype=edges.dtype))
+    if kept.type not in ("integer", "number"):
+        return Reach((written[0], written[1]), None)
+    unit = found.scale if kept.type == "number" and found.unit != "number" else 1.0
+    places, shares, *ends = _places(kept, noisy)
+    size = max(map(abs, ends)) or 1.0
+    nearer = np.clip(places, min(low, high) / unit, max(low, high) / unit) / size
+    wide, narrow = (float(shares @ (x - shares @ x) ** 2) for x in (places / size, nearer))
+    return Reach((written[0], written[1]), 1 - math.sqrt(min(narrow / wide, 1.0)) if wide > 0 else 0.0)
 
 
 def _places(kept: Attribute, noisy: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, level, seen_span, thinning
+from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, evened, level, seen_span, thinning
 from factored_mwem.domain.singles import Singles
 from factored_mwem.mechanisms.first_domain import (
     FEW,
@@ -25,7 +25,7 @@ from factored_mwem.mechanisms.first_domain import (
     in_json,
     tops_of,
 )
-from factored_mwem.mechanisms.hidden_spread import hidden_spread
+from factored_mwem.mechanisms.hidden_spread import Reach, hidden_spread, reach
 from factored_mwem.mechanisms.result import UPPER
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.tables.codes.codec import encode
@@ -33,8 +33,10 @@ from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
-HELD = 2.0
-"""And those from which the next part of a decade is kept of which one part is seen."""
+HELD, HALF = 2.0, 0.5
+"""And those from which the next part of a decade is kept of which one part is seen, and the next bin of what
+thins out.
+"""
 
 
 class Fate(NamedTuple):
@@ -42,6 +44,8 @@ class Fate(NamedTuple):
     moved to the nearest bin, made `other` or what else takes unlisted values, or missing. `moved_at_most`: of
     those that were moved or made another value than `other`, the upper end of a 97.5 % interval.
     `spread_hidden`: of numbers, by what part the standard deviation may be larger, see `hidden_spread`.
+    `ends_seen`, `spread_doubtful`: of bins, how far values very likely reach, and by what part it may be
+    smaller, see `Reach`.
     """
 
     kept: float
@@ -50,6 +54,8 @@ class Fate(NamedTuple):
     missing: float
     moved_at_most: float = 0.0
     spread_hidden: float | None = None
+    ends_seen: tuple[Any, Any] | None = None
+    spread_doubtful: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +65,7 @@ class Pruned:
 
     `clipped`, `other`: noisy counts (records) of the rest of the codes, by what becomes of it;
     `moved_at_most`: an upper bound of what counts as another value, with probability 97.5 %;
-    `spread_hidden`: as in Fate.
+    `spread_hidden`: as in Fate; `reach`: of bins, how far values very likely reach.
     """
 
     attribute: Attribute
@@ -70,6 +76,7 @@ class Pruned:
     other: float
     moved_at_most: float = 0.0
     spread_hidden: float | None = None
+    reach: Reach | None = None
 
     @classmethod
     def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
@@ -93,7 +100,10 @@ class Pruned:
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
         kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
         spread = None if self.spread_hidden is None else round(self.spread_hidden, 4)
-        return Fate(kept, clipped, other, missing, math.ceil(most * 1e6) / 1e6, spread)
+        seen, doubtful = self.reach or (None, None)
+        doubtful = None if doubtful is None else round(doubtful, 4)
+        most = math.ceil(most * 1e6) / 1e6
+        return Fate(kept, clipped, other, missing, most, spread, seen, doubtful)
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
@@ -115,10 +125,16 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     codes, kept = _recoded(first, attribute)
     counts = np.zeros(attribute.size, dtype=np.int64)
     counts[codes[kept]] = noisy[kept]
+    far = None
+    if len(attribute.bin_codes):
+        bins = np.flatnonzero(kept[before.bin_codes])
+        far = reach(first, counted, bins, attribute, counts)
+        edges = first.edges[[*bins, bins[-1] + 1]]
+        counts[attribute.bin_codes] = evened(counts[attribute.bin_codes], counted.deviations[bins], edges)
     lost = float(noisy[~kept].sum())
     most = most_of(lost, stddev, int((~kept).sum()))
     spread = hidden_spread(first, counted, kept, attribute, counts)
-    return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread).losing(lost)
+    return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread, far).losing(lost)
 
 
 def most_of(lost: float, stddev: float, codes: int) -> float:
@@ -212,10 +228,10 @@ def _ends(first: First, counted: Counted) -> tuple[int, int] | None:
     alone = first.found.edges is None  # of a decade that is seen the rest is near
     if ends[0] < first_block.stop:
         rest = (x[first_block.start : ends[0]][::-1] for x in (counts, deviations))
-        low = ends[0] - (_held(*rest) if alone else 0)
+        low = ends[0] - (_held(HELD, *rest) if alone else 0)
     if ends[1] > last_block.start:
         rest = (x[ends[1] : last_block.stop] for x in (counts, deviations))
-        high = ends[1] + (_held(*rest) if alone else 0)
+        high = ends[1] + (_held(HELD, *rest) if alone else 0)
     return _within_nature(first, (low, high), counts, deviations)
 
 
@@ -257,20 +273,25 @@ def _stops(edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray, at: in
     return bool(less and not seen_span(counts[at:], deviations[at:], ANYWHERE))
 
 
-def _held(counts: np.ndarray, deviations: np.ndarray) -> int:
-    """How many of the bins, outwards, hold most above HELD deviations each."""
-    return int(np.argmax(np.cumsum([0.0, *(counts - HELD * deviations)])))
+def _held(each: float, counts: np.ndarray, deviations: np.ndarray) -> int:
+    """How many of the bins, outwards, hold most above so many deviations each."""
+    return int(np.argmax(np.cumsum([0.0, *(counts - each * deviations)])))
 
 
 def _seen(
     first: First, edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray
 ) -> tuple[int, int] | None:
-    """The first of the bins in which something is seen, or thins out, and the one behind the last."""
+    """The first of the bins in which something is seen, or thins out, and the one behind the last. Of what
+    thins out the outermost bins are left out that do not hold half a deviation each.
+    """
     fine = first.found.edges is not None
     believed = discounted(counts, deviations, edges, first.span)
     ends = seen_span(believed, deviations, AT_ENDS if fine else ANYWHERE)
     if ends and fine:  # else a bin is a decade, and one too many is beyond all values
-        ends = thinning(believed, deviations, edges, ends)
+        first_bin, last = thinning(believed, deviations, edges, ends)
+        sides = (slice(first_bin, ends[0]), -1), (slice(ends[1], last), 1)
+        before, after = (_held(HALF, believed[s][::way], deviations[s][::way]) for s, way in sides)
+        ends = ends[0] - before, ends[1] + after
     return ends
 
 

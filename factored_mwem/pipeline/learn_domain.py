@@ -134,7 +134,7 @@ def make_domain(request: LearningRequest, run: Run) -> LearntDomain:
     looks = (f"{name!r}: {LOOKS[look]}" for name, look in learnt.looks.items())
     warnings = (
         *rounded_in_words(learnt),
-        *spread_in_words(learnt.fates),
+        *spread_in_words(learnt.domain, learnt.fates),
         *order_in_words(learnt.domain),
         *looks,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from factored_mwem.domain import singles
 from factored_mwem.domain.singles import MOST_APART, MOST_IN_CLASSES, SingleCells, around, step_of
 
 
@@ -50,6 +51,13 @@ def test_cells_are_cut_at_multiples_of_the_step_unless_they_are_too_many() -> No
     assert SingleCells.of(np.array([0, most + 1]), np.array([9]), 1.0, 1) is None
     thin = SingleCells.of(np.array([0, most, 2 * most]), np.array([9, 0]), 1.0, 1)
     assert thin is not None and len(thin.units) == most
+
+
+def test_rows_of_a_bin_without_a_value_are_not_all_drawn_as_one() -> None:
+    """Seen to fail: the likeliest value took the whole bin, of 40 values by noise alone."""
+    drawn, expected = np.array([0, 9, 0, 0, 0.0, 0, 0]), np.array([1, 8, 2, 2, 4.0, 0.3, 0.1])
+    made = singles._filled(drawn, np.arange(7) * 10, expected, np.array([0, 20, 50, 80]))
+    assert made.tolist() == pytest.approx([0, 9, *(8 / 24 * np.array([4, 4, 16])), 0.9, 0.1])
 
 
 def test_bins_without_a_value_join_a_neighbour() -> None:

@@ -31,7 +31,7 @@ from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms import prune as pruning
 from factored_mwem.mechanisms import worth
 from factored_mwem.mechanisms.first_domain import FURTHEST, Counted, First, tops_of
-from factored_mwem.mechanisms.hidden_spread import hidden_spread
+from factored_mwem.mechanisms.hidden_spread import Reach, hidden_spread, reach
 from factored_mwem.mechanisms.learn import Learning, learn
 from factored_mwem.mechanisms.prune import Fate, Pruned
 from factored_mwem.pipeline.record.describe import order_in_words, spread_in_words
@@ -333,20 +333,54 @@ def test_beside_0_and_1_what_the_next_bin_shows_is_hidden(seen: int, wider: floa
     assert hidden_spread(first, counted, same, listed, np.array([270, 30, 0])) == pytest.approx(wider)
 
 
-def test_columns_whose_spread_noise_may_hide_are_named_the_widest_first() -> None:
-    """Seen to fail: in the order of the table."""
+def test_columns_whose_ends_noise_leaves_open_are_named_the_widest_first() -> None:
+    """Seen to fail: in the order of the table; without those that may be too wide alone."""
     fate = Fate(1.0, 0.0, 0.0, 0.0)
-    wider = {"a": 0.19, "b": 0.25, "c": 0.5, "d": 0.3, "e": 0.21}
+    wider = {"a": 0.19, "b": 0.25, "c": 0.5, "d": 0.004, "e": 0.21}
     fates = {name: fate._replace(spread_hidden=part) for name, part in wider.items()}
-    (words,) = spread_in_words(fates)
-    assert "larger: of 'c' by 50%, 'd' by 30%, 'b' by 25% (and of 1 more column)" in words
-    assert list(spread_in_words({"a": fates["a"]})) == []
-    (words,) = spread_in_words({"a": fate._replace(spread_hidden=10.0), "b": fates["a"]})
+    fates["d"] = fates["d"]._replace(spread_doubtful=0.15, ends_seen=(3, 250))
+    domain = Domain([Attribute(name=name, type="integer", edges=(1, 9, 307)) for name in wider])
+    (words,) = spread_in_words(domain, fates)
+    assert words == (
+        "noise leaves open where learnt columns end: 'c': the standard deviation may be 50% larger; 'd' very "
+        "likely has values from 3 to 250, and bins from 1 to 307: the standard deviation may be 15% smaller; "
+        "'b': the standard deviation may be 25% larger; and of 1 more column; declare their values"
+    )
+    assert list(spread_in_words(domain, {"a": fates["a"]})) == []
+    (words,) = spread_in_words(domain, {"a": fate._replace(spread_hidden=10.0), "b": fates["a"]})
     assert words.startswith("hardly any value but one was found") and words.endswith(
         ": of 'a'; declare their values"
     )
     missing = Fate(0.002, 0.0, 0.0, 0.998, 0.003, 10.0)  # seen to fail: a column without values was named
-    assert list(spread_in_words({"a": missing})) == []
+    assert list(spread_in_words(domain, {"a": missing})) == []
+
+
+def test_how_far_a_column_very_likely_reaches() -> None:
+    """Bins of ten with noise of 10: by what lies from a bin on outwards, and by popular values. Seen to fail:
+    the last bin that stands out alone; as if all popular values were sure.
+    """
+    found = FoundColumn(pa.field("x", pa.int64()), "integer", 500, 500, rare=frozenset([70.0]))
+    edges, facts = np.arange(0, 80, 10), {"name": "x", "type": "integer"}
+    kept = Attribute.model_validate({**facts, "edges": [*edges[:-1].tolist(), 69], "specialValues": [70, 95]})
+    first = First(found, kept, edges, np.array([70, 95]))
+    noisy = np.array([15, 3, 100, 300, 15, 14, 8, 40, 40, 0])
+    counted = Counted(noisy, np.full(7, 10.0), np.arange(8), np.full(7, 10.0))
+    within = np.array([15, 3, 100, 300, 15, 14, 8, 0, 0, 0])
+
+    def reached(values: list[int]) -> Reach:
+        which = np.array(values, dtype=np.int64)
+        made = reach(replace(first, values=which), counted, np.arange(7), kept, within)
+        assert made is not None
+        return made
+
+    x = np.array([5, 15, 25, 35, 45, 55, 65])
+    wide = np.std(np.repeat(x, within[:7]))
+    less = 1 - np.std(np.repeat(np.clip(x, 29, 40), within[:7])) / wide
+    assert reached([70]).seen == (29, 40)
+    assert reached([70]).doubtful == pytest.approx(less)
+    assert reached([70, 95]).seen == (29, 95)
+    thin = replace(first, values=np.zeros(0, dtype=np.int64))
+    assert reach(thin, counted._replace(deviations=np.full(7, 900.0)), np.arange(7), kept, within) is None
 
 
 def test_dates_of_the_same_years_are_said_to_come_in_no_order() -> None:
@@ -382,7 +416,7 @@ def test_a_block_that_is_full_at_both_ends_is_kept_whole() -> None:
         ([10, 120, 78, 150], [], (-5, 20)),  # what stands out stays
         ([150, 78, 55, 10], [], (-20, 0)),
         ([50, 50, 50, 50], [], (-20, 20)),  # neither side stands out
-        ([50, 50, 50, 50], [500], (0, 20)),  # but 9 is popular
+        ([50, 50, 60, 60], [500], (0, 20)),  # but 9 is popular
     ],
 )
 def test_nothing_beyond_0_that_does_not_stand_out(

@@ -23,8 +23,8 @@ from factored_mwem.privacy.noise import OpenDPNoise
 
 CHOSEN = ("epsilon", "delta", "weight", "domain_budget", "select_share", "initial_share", "time_budget")
 PRICED = ("spent_epsilon", "cost", "share", "scale")
-BOUNDS = ("minimum", "maximum", "edges", "specialValues", "categories", "other")
-SHARES = ("kept", "moved_at_most", "clipped", "missing", "spread_hidden")
+BOUNDS = ("minimum", "maximum", "edges", "specialValues", "categories", "other", "ends_seen")
+SHARES = ("kept", "moved_at_most", "clipped", "missing", "spread_hidden", "spread_doubtful")
 CERTIFIED = ("certificate", "confidence", "estimate", "stderr", "low", "high")
 PARAMETERS = {*CHOSEN, *PRICED, *BOUNDS, *SHARES, *CERTIFIED}
 """Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and

@@ -18,7 +18,7 @@ from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.dialect import SHORT_YEARS
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.rules import in_words, written
-from factored_mwem.errors import some_names
+from factored_mwem.errors import shortened, some_names
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
@@ -51,9 +51,9 @@ MUCH = 0.1
 """A warning says so where more than this share of a learnt column's values is lost."""
 ALIKE = 0.8
 """The part of their years that two columns of dates must share, for their order to be spoken of."""
-WIDER, WIDEST = 0.2, 3
-"""The part by which a standard deviation may be larger from which a warning says so, and of how many columns
-by name: the widest.
+WIDER, WIDEST, UNSURE = 0.2, 3, 0.01
+"""The part by which a standard deviation may be larger, or twice that by which it may be smaller, from which
+a warning says so, and of how many columns by name, the widest; less than the last is not worth a word.
 """
 
 
@@ -208,7 +208,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
         if plan.learning.hidden:
             yield plan.learning.hidden
         yield from rounded_in_words(plan.learning, plan.policy.people)
-        yield from spread_in_words(plan.learning.fates)
+        yield from spread_in_words(plan.learning.domain, plan.learning.fates)
         yield from order_in_words(plan.domain)
 
 
@@ -281,22 +281,21 @@ def _losses(plan: Plan) -> Iterator[str]:
             yield f"{attribute.name!r}: {share:.0%} of {rows} {what}; declare its values to keep them"
 
 
-def spread_in_words(fates: Mapping[str, Fate]) -> Iterator[str]:
-    """Warnings where noise may hide much beyond the ends of learnt columns of numbers; free."""
+def spread_in_words(domain: Domain, fates: Mapping[str, Fate]) -> Iterator[str]:
+    """Warnings where learnt columns of numbers may be much wider or narrower than they come out; free."""
     from factored_mwem.mechanisms.hidden_spread import MOST
 
-    hidden = {  # of a column that is more than noise
-        name: fate.spread_hidden or 0.0 for name, fate in fates.items() if fate.kept > 2 * fate.moved_at_most
-    }
-    widest = sorted((name for name in hidden if WIDER < hidden[name] < MOST), key=lambda name: -hidden[name])
+    told = {name: fate for name, fate in fates.items() if fate.kept > 2 * fate.moved_at_most}  # else noise
+    hidden = {name: fate.spread_hidden or 0.0 for name, fate in told.items()}
+    off = {name: max(hidden[name], 2 * (fate.spread_doubtful or 0.0)) for name, fate in told.items()}
+    widest = sorted(
+        (name for name in off if off[name] > WIDER and hidden[name] < MOST), key=lambda name: -off[name]
+    )
     if widest:
-        named = some_names([f"{name!r} by {hidden[name]:.0%}" for name in widest[:WIDEST]])
+        named = "; ".join(_end_in_words(domain[name], told[name]) for name in widest[:WIDEST])
         left = len(widest) - WIDEST
-        more = f" (and of {left} more column{'s' * (left > 1)})" if left > 0 else ""
-        yield (
-            "noise may hide rare values beyond the ends of what was learnt, which would make standard "
-            f"deviations larger: of {named}{more}; declare their values"
-        )
+        more = f"; and of {left} more column{'s' * (left > 1)}" if left > 0 else ""
+        yield f"noise leaves open where learnt columns end: {named}{more}; declare their values"
     if alone := [name for name in hidden if hidden[name] >= MOST]:
         what = "hardly any value but one was found, and noise may hide rare ones"
         yield f"{what}: of {some_names([repr(name) for name in alone])}; declare their values"
@@ -319,6 +318,19 @@ def order_in_words(domain: Domain) -> Iterator[str]:
             'one never comes before another, say so by {"order": [...]} among the rules of a domain, such as '
             "`fmwem domain learn` writes"
         )
+
+
+def _end_in_words(attribute: Attribute, fate: Fate) -> str:
+    """How far a column's values surely reach, where bins go further, and how far off its spread may be."""
+    less, more = fate.spread_doubtful or 0.0, fate.spread_hidden or 0.0
+    parts = [f"{less:.0%} smaller"] * (less >= UNSURE) + [f"{more:.0%} larger"] * (more >= UNSURE)
+    off = f"the standard deviation may be {' or '.join(parts)}"
+    name = shortened(repr(attribute.name))
+    if fate.ends_seen is None or attribute.edges is None:
+        return f"{name}: {off}"
+    low, high = fate.ends_seen
+    first, last = attribute.edges[0], attribute.edges[-1]
+    return f"{name} very likely has values from {low} to {high}, and bins from {first} to {last}: {off}"
 
 
 def _unordered(plan: Plan) -> Iterator[str]:

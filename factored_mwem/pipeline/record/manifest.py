@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from factored_mwem.domain.attribute import Scalar
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint, without_example
 from factored_mwem.mechanisms.result import UPPER
@@ -61,6 +62,12 @@ class AttributeFacts(Part):
     """If learnt, by what part the standard deviation of numbers may be larger: if as many rows lie beyond
     both ends as noise may hide, out to twice as far from the mean. No bound: what is further out adds more.
     """
+    ends_seen: tuple[Scalar, Scalar] | None = None
+    """If learnt in bins: some values are the first or less, and some the second or more, each but for one
+    noise in forty. What the bins hold further out may be noise alone.
+    """
+    spread_doubtful: float | None = None
+    """By what part the standard deviation of numbers is smaller, if it is."""
     public_list: ListFacts | None = None
 
     @property
