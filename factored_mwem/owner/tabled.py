@@ -24,9 +24,7 @@ LEAST, MOST = 3, 512
 ROWS_A_CELL = 20
 """At least so many rows there are to a combination of values that another follows from."""
 MOST_UNLISTED = 0.01
-"""Share of rows whose source may be a value that is not listed: what follows from all of these together is told
-as one value.
-"""
+"""Share of the rows whose source may be no listed value: what follows from all such is told as one value."""
 MOST_SOURCES = 24
 """Columns of few values that others may follow from: of more, the first."""
 WIDE = 2**31
