@@ -33,8 +33,6 @@ from factored_mwem.tables.codes.decode import DecodeGrid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
-BELIEVED = 3.0
-"""Those from which a bin of a column of few values is believed to hold some, though none was seen in it."""
 HELD = 2.0
 """And those from which the next part of a decade is kept of which one part is seen."""
 
@@ -116,7 +114,7 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     attribute = Attribute.model_validate(facts)
     codes, kept = _recoded(first, attribute)
     counts = np.zeros(attribute.size, dtype=np.int64)
-    np.add.at(counts, codes[kept], noisy[kept])
+    counts[codes[kept]] = noisy[kept]
     lost = float(noisy[~kept].sum())
     most = most_of(lost, stddev, int((~kept).sum()))
     spread = hidden_spread(first, counted, kept, attribute, counts)
@@ -178,10 +176,8 @@ def _numbers(first: First, counted: Counted) -> dict[str, Any]:
     most = int(np.argmax(counts))  # something is there, though nothing shows it
     low, high = ends or (most, most + 1)
     special, edges = first.attribute.special_values, first.inner_edges[low : high + 1]
-    begins = _begins(first, edges, counts[low:high], counted.deviations[first.inner][low:high])
-    edges, counts = edges[[*begins, -1]], np.add.reduceat(counts[low:high], begins)
     facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
-    singles = _singles(first, edges, counts)
+    singles = _singles(first, edges, counts[low:high])
     if singles is not None:
         facts |= {"binValues": in_json(found, singles.units), "binWeights": singles.counts.tolist()}
     return facts | ({"multipleOf": found.multiple_of} if found.multiple_of > 1 else {})
@@ -274,25 +270,6 @@ def _seen(
     return ends
 
 
-def _begins(first: First, edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray) -> list[int]:
-    """Which of these bins begin one: all, or, where a column has few values, not those in which none was seen
-    and which noise alone may have filled: a value that nobody has would be drawn for them. They join the one
-    before, and the first ones the one after them.
-    """
-    found, every = first.found, list(range(len(counts)))
-    if not found.few or found.cells is None or found.single_counts is None:
-        return every
-    special = first.values.astype(found.cells.units.dtype)
-    cells = found.cells.within(edges, counts, special)
-    singles = cells.seen(found.single_counts, found.single_stddev, special, few=True)
-    known = singles.units if singles is not None else special[:0]
-    looked, seen = (np.histogram(units, edges)[0] > 0 for units in (cells.units, known))
-    if not seen.any():
-        return every
-    held = np.flatnonzero(seen | ~looked | (counts >= BELIEVED * deviations))
-    return [0, *held[1:].tolist()]
-
-
 def _singles(first: First, edges: np.ndarray, counts: np.ndarray) -> Singles | None:
     """The values that bins are drawn from, where those were counted: by the marginal that was measured, what
     a bin holds is known far better than before. `edges: [bin + 1]`, `counts: int64[bin]`.
@@ -375,8 +352,7 @@ def _recoded(first: First, attribute: Attribute) -> tuple[np.ndarray, np.ndarray
         listed = np.rint(own * found.scale) if found.type == "number" and found.unit != "number" else own
         kept[before.bin_codes] = single & np.isin(free, listed)
     else:
-        low, high = before.cuts[:-1], before.cuts[1:]
-        kept[before.bin_codes] = (low >= attribute.cuts[0]) & (high <= attribute.cuts[-1])
+        kept[before.bin_codes] = np.isin(before.cuts[:-1], attribute.cuts[:-1])
     texts = len(before.sentinels)
     if texts:
         old = len(before.bin_codes) + len(special) + np.arange(texts)
