@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.domain.grids import LIKELY
+from factored_mwem.domain.grids import ANYWHERE, LIKELY, seen_span
 
 MOST_ALL, MOST, MOST_IN_CLASSES = 2**12, 2**14, 2**17
 """Single values of a column that are counted, where all are; where only those are that lie in cells which
@@ -213,8 +213,8 @@ class SingleCells:
         self, counts: np.ndarray, stddev: float, special: np.ndarray, found: np.ndarray, popular: float
     ) -> SingleCells | None:
         """The same with no level but at the steps that all values that were `found` keep; None where these
-        show none, or the counts beside it are not noise, and small beside the others. Of `special` values
-        nothing was counted: they are in so many `popular` rows.
+        show none, or the counts beside it are not noise, all and anywhere, and small beside the others. Of
+        `special` values nothing was counted: they are in so many `popular` rows.
         """
         step = int(np.gcd.reduce(np.diff(np.sort(found)))) if found.dtype == np.int64 and len(found) else 0
         if len(found) < FEWEST_ON_STEP or step < 2:
@@ -222,7 +222,8 @@ class SingleCells:
         on, looked = (self.units - found[0]) % step == 0, self.level > 0
         noise = stddev * float((looked & ~on).sum()) ** 0.5
         held = popular + float(counts[on].sum())
-        if counts[looked & ~on].sum() > BESIDE * noise or SMALL * noise > held:
+        beside = counts[looked & ~on]
+        if beside.sum() > BESIDE * noise or SMALL * noise > held or seen_span(beside, stddev, ANYWHERE):
             return None
         looked &= ~np.isin(self.units, special)
         room = float(self.level[looked & on].sum())

@@ -130,6 +130,20 @@ def test_a_step_that_all_found_values_keep_is_kept_by_the_others(
         assert made.level.sum() == pytest.approx(cells.level.sum())
 
 
+def test_no_step_is_kept_where_others_lie_together() -> None:
+    """Ages in tenths, of the first year alone. Seen to fail where only the sum of what
+    lies beside the step counts.
+    """
+    years = 10 * np.arange(1, 40, 2)
+    counts = np.where(np.isin(np.arange(800), years), 400, 0)
+    made = []
+    for infants in (0, 60):
+        counts[1:10] = infants
+        cells, noisy = little_known(counts, 3)
+        made.append(cells.on_steps(noisy, 20.0, years[:0], years, 0.0))
+    assert made[0] is not None and made[1] is None
+
+
 def test_bins_without_a_value_are_drawn_from_what_is_a_step_apart() -> None:
     """32 and 50 are special, 14 is known; no value lies at 86 or beyond. Numbers that are nearly a special
     one are that one.
