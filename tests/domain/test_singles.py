@@ -139,7 +139,7 @@ def test_no_step_is_kept_where_others_lie_together() -> None:
     made = []
     for infants in (0, 60):
         counts[1:10] = infants
-        cells, noisy = little_known(counts, 3)
+        cells, noisy = little_known(counts, 1)
         made.append(cells.on_steps(noisy, 20.0, years[:0], years, 0.0))
     assert made[0] is not None and made[1] is None
 
