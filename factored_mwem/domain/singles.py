@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.domain.grids import LIKELY
+from factored_mwem.domain.grids import ANYWHERE, LIKELY, seen_span
 
 MOST_ALL, MOST, MOST_IN_CLASSES = 2**12, 2**14, 2**17
 """Single values of a column that are counted, where all are; where only those are that lie in cells which
@@ -58,6 +58,10 @@ that end in 99, degrees or inches that were converted.
 SURE, SMALL = 8.0, 3.0
 """By how many deviations of its noise the count of one remainder must stand out; and how many times the noise
 of all other values it must hold, while these hold no more than that noise.
+"""
+FEWEST_ON_STEP, BESIDE = 12, 1.5
+"""Values that were found, at least, whose differences show a step that the others keep, too; and how many
+times the noise of all values beside it they may seem to hold.
 """
 MOST_APART, STEPS_OUT, APART_SHARE = 2**10, 2**20, 0.1
 """Multiples of a step in a column's cells at most, how many steps from 0 they may lie, and the part of what
@@ -105,7 +109,8 @@ class Signal(NamedTuple):
 class SingleCells:
     """Cells of one value each, within wider ones that noisy counts fixed. `edges: int64[cell + 1]`; `single:
     int64[single]`, which cells; `units: int64[single]`; `level: float64[single]`, the mean count of a value
-    thereabouts, of which its digits make it so many `times`: float64[single].
+    thereabouts, of which its digits make it so many `times`: float64[single]. `comb`: (one value, how far
+    apart all are), where that is known.
     """
 
     edges: np.ndarray
@@ -113,6 +118,7 @@ class SingleCells:
     units: np.ndarray
     level: np.ndarray
     times: np.ndarray
+    comb: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, edges: np.ndarray, noisy: np.ndarray, stddev: float, step: int) -> SingleCells | None:
@@ -161,7 +167,7 @@ class SingleCells:
         single = np.clip(np.searchsorted(fine, units, side="right") - 1, 0, len(fine) - 2)
         if (np.diff(single) < 1).any():
             return None
-        return cls(fine, single, units, level, np.ones(len(units)))
+        return cls(fine, single, units, level, np.ones(len(units)), (0.0, step))
 
     def all_there_is(self, counts: np.ndarray, stddev: float) -> bool:
         """Whether the counts of values that lie apart stand out, and are no small part of what their cells
@@ -202,6 +208,29 @@ class SingleCells:
         if excess < least * (2 * len(counts)) ** 0.5 * stddev**2:
             return None
         return Signal(total, (excess + float((level**2).sum())) / total)
+
+    def on_steps(
+        self, counts: np.ndarray, stddev: float, special: np.ndarray, found: np.ndarray, popular: float
+    ) -> SingleCells | None:
+        """The same with no level but at the steps that all values that were `found` keep; None where these
+        show none, or the counts beside it are not noise, all and anywhere, and small beside the others. Of
+        `special` values nothing was counted: they are in so many `popular` rows.
+        """
+        step = int(np.gcd.reduce(np.diff(np.sort(found)))) if found.dtype == np.int64 and len(found) else 0
+        if len(found) < FEWEST_ON_STEP or step < 2:
+            return None
+        on, looked = (self.units - found[0]) % step == 0, self.level > 0
+        noise = stddev * float((looked & ~on).sum()) ** 0.5
+        held = popular + float(counts[on].sum())
+        beside = counts[looked & ~on]
+        if beside.sum() > BESIDE * noise or SMALL * noise > held or seen_span(beside, stddev, ANYWHERE):
+            return None
+        looked &= ~np.isin(self.units, special)
+        room = float(self.level[looked & on].sum())
+        if room <= 0:
+            return None
+        times = np.where(looked, on * (float(self.level[looked].sum()) / room), 1.0)
+        return replace(self, level=self.level * times, times=times, comb=(float(found[0]), float(step)))
 
     def by_digits(self, counts: np.ndarray, stddev: float, special: np.ndarray) -> SingleCells:
         """The same with levels that follow the last digits of values, where those tell much: minutes of a
@@ -267,6 +296,23 @@ class SingleCells:
             return None
         weights = np.maximum(np.rint(drawn * PARTS), 1).astype(np.int64)
         return Singles(units, weights).of(drawn > 0)
+
+
+def on_comb(singles: Singles, comb: tuple[float, float], bins: np.ndarray, special: np.ndarray) -> Singles:
+    """With each value of a comb in those `bins` that hold none of the `singles`, where there are not too
+    many: else their rows would be drawn from everything between. Not the `special` ones.
+    """
+    (at, step), empty = comb, np.histogram(singles.units, bins)[0] == 0
+    ends = np.ceil((bins.astype(np.float64) - at) / step)
+    if not 0 < np.diff(ends)[empty].sum() <= MOST_ALL:
+        return singles
+    parts = zip(ends[:-1][empty], ends[1:][empty], strict=True)
+    units = np.concatenate([np.arange(first, last) * step + at for first, last in parts]).astype(bins.dtype)
+    apart = (np.abs(units[:, None] - special[None, :]) > step / 4).all(axis=1)
+    units = units[apart & (units >= bins[0]) & (units < bins[-1])]
+    both = np.concatenate([singles.units, units])
+    order = np.argsort(both)
+    return Singles(both[order], np.concatenate([singles.counts, np.full(len(units), PARTS)])[order])
 
 
 def _filled(drawn: np.ndarray, units: np.ndarray, expected: np.ndarray, bins: np.ndarray) -> np.ndarray:

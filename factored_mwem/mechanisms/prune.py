@@ -15,7 +15,7 @@ import numpy as np
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, evened, level, seen_span, thinning
-from factored_mwem.domain.singles import Singles
+from factored_mwem.domain.singles import Singles, on_comb
 from factored_mwem.mechanisms.first_domain import (
     FEW,
     Counted,
@@ -299,12 +299,16 @@ def _singles(first: First, edges: np.ndarray, counts: np.ndarray) -> Singles | N
     """The values that bins are drawn from, where those were counted: by the marginal that was measured, what
     a bin holds is known far better than before. `edges: [bin + 1]`, `counts: int64[bin]`.
     """
-    found = first.found
-    if found.cells is None or found.single_counts is None:
+    found, singles = first.found, None
+    if found.cells is None:
         return None
     special = first.values.astype(found.cells.units.dtype)
-    cells = found.cells.within(edges, counts, special)
-    singles = cells.seen(found.single_counts, found.single_stddev, special, edges, few=found.few)
+    if found.single_counts is not None:
+        cells = found.cells.within(edges, counts, special)
+        singles = cells.seen(found.single_counts, found.single_stddev, special, edges, few=found.few)
+    comb = found.cells.comb
+    if comb is not None and (singles is not None or found.single_counts is None):
+        singles = on_comb(singles or Singles.none(), comb, edges, special)
     return singles if singles is not None and len(singles.units) else None
 
 

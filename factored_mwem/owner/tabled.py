@@ -23,6 +23,8 @@ LEAST, MOST = 3, 512
 """Values of a column that follows from others; of fewer columns agree by chance."""
 ROWS_A_CELL = 20
 """At least so many rows there are to a combination of values that another follows from."""
+MOST_UNLISTED = 0.01
+"""Share of the rows whose source may be no listed value: what follows from all such is told as one value."""
 MOST_SOURCES = 24
 """Columns of few values that others may follow from: of more, the first."""
 WIDE = 2**31
@@ -38,6 +40,8 @@ class _Guess:
     sources: tuple[Attribute, ...]
     target: Attribute
     seen: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    rows: int = 0
+    unlisted: int = 0
 
     @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -58,6 +62,8 @@ class _Guess:
             listed &= own != (source.fallback_code if source.other == OTHER else -1)
         fresh = cells[listed] * (2 * WIDE) + values[self.target.name][listed] + WIDE
         self.seen = np.union1d(self.seen, fresh)
+        self.rows += len(listed)
+        self.unlisted += int((~listed).sum())
 
 
 def tables_in(
@@ -111,7 +117,7 @@ def _that_hold(table: Table, guesses: list[_Guess]) -> list[_Guess]:
         for guess in left:
             guess.see(codes, values)
         guesses = left
-    return [guess for guess in guesses if guess.holds]
+    return [guess for guess in guesses if guess.holds and guess.unlisted <= MOST_UNLISTED * guess.rows]
 
 
 def _in_parts(table: Table, guesses: list[_Guess]) -> Iterator[pa.RecordBatch]:

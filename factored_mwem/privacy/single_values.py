@@ -6,6 +6,7 @@ second look is for columns of which the first one says that they hold few values
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,7 +16,16 @@ import numpy as np
 
 from factored_mwem.accounting.accountant import SINGLE, Charge, Mechanism, price, scale_for
 from factored_mwem.domain.grids import LIKELY, MOST_BINS, coarse_grid, level
-from factored_mwem.domain.singles import ABSENT, CLASSES, MOST, Signal, SingleCells, Singles, step_of
+from factored_mwem.domain.singles import (
+    ABSENT,
+    CLASSES,
+    FEWEST_ON_STEP,
+    MOST,
+    Signal,
+    SingleCells,
+    Singles,
+    step_of,
+)
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -37,6 +47,8 @@ else lies there, and noise hides, is drawn as it.
 """
 OF_FEW = 0.33
 """The share of what was counted that the values must have that are there, where they are all there is."""
+BESIDE_VALUES = 0.25
+"""At most this share of the rows of a column may lie beside the values by which its step is believed."""
 FEW = 32
 """Where values are so few, all have codes of their own."""
 AGAIN = Fraction(3, 20)
@@ -267,13 +279,19 @@ def combined(
 def with_singles(found: FoundColumn, cells: SingleCells, noisy: np.ndarray, stddev: float) -> FoundColumn:
     """`noisy: float64[single]`, in rows, with noise of `stddev`. Where the values that are there explain
     enough of what was counted, they are few, and what is left is judged without those that have codes of
-    their own: false ones would not show beside those.
+    their own: false ones would not show beside those. Of numbers that are no whole ones of anything nothing
+    is told where counts do not show that they are a step apart, unless most were found, and are.
     """
     special = np.array(list(found.values), dtype=cells.units.dtype)
     if found.unit == "number" and not cells.all_there_is(noisy, stddev):
-        return found
-    cells, total = cells.by_digits(noisy, stddev, special), noisy[~np.isin(cells.units, special)].sum()
+        beside = math.inf if found.noisy is None else float(found.noisy.sum())
+        most = len(found.values) >= FEWEST_ON_STEP and beside <= BESIDE_VALUES * found.rows
+        return replace(found, cells=cells) if most else found
+    total = noisy[~np.isin(cells.units, special)].sum()
     own = np.flatnonzero((noisy >= OWN * stddev) & ~np.isin(cells.units, special))
+    every, popular = np.append(special, cells.units[own]), float(sum(found.values.values()))
+    on_steps = cells.on_steps(noisy, stddev, special, every, popular)
+    cells = on_steps or cells.by_digits(noisy, stddev, special)
     singles, few = cells.seen(noisy, stddev, special), False
     if singles is not None:
         left = cells.seen(noisy, stddev, np.append(special, cells.units[own]), few=True)

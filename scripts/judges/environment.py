@@ -143,7 +143,7 @@ REPORTS = {"quality": "SDMetrics quality", "diagnostic": "SDMetrics diagnostic"}
 OF_REPORTS = ("quality: Column Shapes", "quality: Column Pair Trends")
 OF_REPORTS += ("diagnostic: Data Validity", "diagnostic: Data Structure")
 CENSUS = {"k_marginal": "SDNist k-marginal", "pmse": "SDNist pMSE"}
-TWO_SAMPLE = {"two_sample_auc": "two-sample AUC"}
+TWO_SAMPLE = {"two_sample_auc": "two-sample AUC", "two_sample_told": "of told columns"}
 SDMETRICS = ("sdmetrics==0.32.0", "copulas==0.14.1", *SCIKIT)
 LEARNERS = RUNNERS / "learners.py"
 ERRORS = {"e3": "3-way error", "e2": "2-way error", "e1": "1-way error", "exact": "exact 1-way error"}

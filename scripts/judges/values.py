@@ -97,7 +97,7 @@ def frequent(real: pd.Series, rows: pd.Series) -> float:
 def functions(columns: dict[str, tuple[pd.Series, pd.Series]]) -> list[tuple[str, str, float]]:
     """(determining column, determined one, share of the rows that break it) for each pair of which one value
     of the first has one value of the second in all real rows. A row breaks it if its value of the first is
-    real and that of the second another one.
+    real and that of the second another one; OTHER says nothing of either.
     """
     found = []
     distinct = {name: pair[0].nunique() for name, pair in columns.items()}
@@ -111,7 +111,8 @@ def functions(columns: dict[str, tuple[pd.Series, pd.Series]]) -> list[tuple[str
             if len(pairs) > distinct[a]:
                 continue
             expected = rows_a.map(pairs.set_index("a")["b"])
-            found.append((a, b, float((expected.notna() & (expected != rows_b) & (rows_b != OTHER)).mean())))
+            told = expected.notna() & (rows_a != OTHER) & (rows_b != OTHER)
+            found.append((a, b, float((told & (expected != rows_b)).mean())))
     return found
 
 

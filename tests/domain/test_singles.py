@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from factored_mwem.domain import singles
-from factored_mwem.domain.singles import MOST_APART, MOST_IN_CLASSES, SingleCells, around, step_of
+from factored_mwem.domain.singles import (
+    FEWEST_ON_STEP,
+    MOST_APART,
+    MOST_IN_CLASSES,
+    SingleCells,
+    Singles,
+    around,
+    on_comb,
+    step_of,
+)
 
 
 def cells_and_counts(counts: np.ndarray, stddev: float, seed: int) -> tuple[SingleCells, np.ndarray]:
@@ -104,6 +113,58 @@ def test_values_a_step_apart_are_told_from_all_others(others: float, seen: bool)
     cells = cells.by_digits(noisy, 20.0, np.zeros(0, dtype=np.int64))
     assert ({*(units[cells.times > 0] % 18).tolist()} == {14}) == seen
     assert cells.level.sum() == pytest.approx(noisy.sum(), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("others", "found", "seen"),
+    [(0.0, FEWEST_ON_STEP, True), (0.0, FEWEST_ON_STEP - 1, False), (0.6, FEWEST_ON_STEP, False)],
+)
+def test_a_step_that_all_found_values_keep_is_kept_by_the_others(
+    others: float, found: int, seen: bool
+) -> None:
+    """As above, where few values hold most: other counts alone do not show a step. Seen to fail where nothing
+    limits what others hold.
+    """
+    units, none = np.arange(3600), np.zeros(0, dtype=np.int64)
+    most = 14 + 18 * np.random.default_rng(1).choice(200, found, replace=False)
+    counts = np.where(units % 18 == 14, 0.0, 3.0 * others)
+    counts[most] = 600
+    cells, noisy = little_known(counts.astype(int), 3)
+    made = cells.on_steps(noisy, 20.0, none, most, 0.0)
+    assert (made is not None) == seen
+    if made is not None:
+        assert made.comb is not None and made.comb[1] % 18 == 0
+        assert {*((made.units[made.level > 0] - most[0]) % 18).tolist()} == {0}
+        assert made.level.sum() == pytest.approx(cells.level.sum())
+
+
+def test_no_step_is_kept_where_others_lie_together() -> None:
+    """Ages in tenths, of the first year alone. Seen to fail where only the sum of what
+    lies beside the step counts.
+    """
+    years = 10 * np.arange(1, 40, 2)
+    counts = np.where(np.isin(np.arange(800), years), 400, 0)
+    made = []
+    for infants in (0, 60):
+        counts[1:10] = infants
+        cells, noisy = little_known(counts, 1)
+        made.append(cells.on_steps(noisy, 20.0, years[:0], years, 0.0))
+    assert made[0] is not None and made[1] is None
+
+
+def test_bins_without_a_value_are_drawn_from_what_is_a_step_apart() -> None:
+    """32 and 50 are special, 14 is known; no value lies at 86 or beyond. Numbers that are nearly a special
+    one are that one.
+    """
+    known = Singles(np.array([14]), np.array([5]))
+    more = on_comb(known, (14.0, 18.0), np.array([0, 20, 60, 70, 86]), np.array([32, 50]))
+    assert more.units.tolist() == [14, 68] and more.counts[0] == 5 and (more.counts > 0).all()
+    assert on_comb(known, (14.0, 18.0), np.array([0, 20, 10**6]), np.array([32])) is known
+    knots, bins = Singles(np.zeros(0), np.zeros(0, dtype=np.int64)), np.array([2.0, 5.0])
+    assert (
+        on_comb(knots, (0.0, 1.15078), bins, np.array([3 * 1.15078 + 1e-12])).units.tolist()
+        == (np.array([2, 4]) * 1.15078).tolist()
+    )
 
 
 def test_a_step_is_told_by_values_that_are_its_multiples() -> None:

@@ -26,6 +26,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import coarse_grid
+from factored_mwem.domain.singles import SingleCells
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms import prune as pruning
@@ -534,6 +535,19 @@ def test_what_lies_beyond_all_bins_is_counted_and_not_as_kept() -> None:
     assert made.attribute.cuts.tolist()[0] == 0 and made.attribute.cuts[-1] == 1000
     assert made.fate[:2] == pytest.approx((0.8, 0.2), abs=0.01)
     assert (made.codes[[0, -1]] == [0, made.attribute.size - 1]).all()
+
+
+def test_bins_beside_values_a_step_apart_draw_such_values() -> None:
+    """Miles that were knots, of which one is special. Seen to fail: with any decimals."""
+    knot, edges = 1.15078, np.array([20.0, 22.5, 28.0])
+    cells = SingleCells.apart(edges, np.array([9, 9]), knot, [])
+    found = FoundColumn(pa.field("x", pa.float64()), "number", 1000, 1000, cells=cells)
+    facts = {"name": "x", "type": "number", "edges": edges.tolist(), "specialValues": [19 * knot]}
+    first = First(found, Attribute.model_validate(facts), edges, np.array([19 * knot]))
+    drawn = pruning._singles(first, edges, np.array([50, 60]))
+    assert drawn is not None and drawn.units.tolist() == pytest.approx(
+        [k * knot for k in (18, 20, 21, 22, 23, 24)]
+    )
 
 
 def test_no_decade_is_kept_for_what_thins_out() -> None:

@@ -33,6 +33,7 @@ from factored_mwem.privacy.single_values import (
     combined,
     single_values,
     with_ends,
+    with_singles,
     without_anchors,
     worthwhile,
 )
@@ -171,6 +172,20 @@ def test_numbers_that_were_converted_come_back_as_what_they_were() -> None:
     assert found.cells is not None and found.unit == "number" and even.cells is None
     times = found.cells.units / KNOT
     assert np.allclose(times, np.rint(times)) and {*range(25, 38)} <= {*np.rint(times).astype(int).tolist()}
+
+
+@pytest.mark.parametrize(("values", "beside", "told"), [(12, 200, True), (11, 200, False), (12, 300, False)])
+def test_a_step_is_believed_where_most_rows_hold_values_that_show_it(
+    values: int, beside: int, told: bool
+) -> None:
+    """Though counts of the others show nothing. Seen to fail: wind beyond 18 knots at any decimals."""
+    edges, noisy = np.array([15.0, 30.0]), np.array([beside])
+    known = {k * KNOT: 60 for k in range(1, values + 1)}
+    found = FoundColumn(pa.field("x", pa.float64()), "number", 1000, 1000, values=known)
+    cells = SingleCells.apart(edges, noisy, KNOT, [])
+    assert cells is not None and found.unit == "number"
+    made = with_singles(replace(found, edges=edges, noisy=noisy), cells, np.zeros(len(cells.units)), 20.0)
+    assert (made.cells is not None) == told
 
 
 TWICE = Fraction(1, 2)

@@ -222,3 +222,5 @@ def test_values_tells_what_errors_of_marginals_hide() -> None:
     assert judged(pay=real["pay"] + ".5").keys() == {"types", "mean_worst", "beyond"}
     turned = judged(region=np.roll(real["region"], 1))
     assert turned.keys() == {"broken"} and turned["broken"] == pytest.approx(2 / 3, abs=0.05)
+    real = real.replace({"place": {"p0": "other"}})  # a place of that name, and in the rows any place
+    assert "broken" not in judged(region=np.where(real["place"] == "other", "r1", real["region"]))

@@ -284,6 +284,16 @@ def test_arithmetic_and_tables_that_all_rows_keep_are_proposed() -> None:
     assert Domain.from_dict(json.loads(json.dumps(found.to_dict()))).rules == found.rules
 
 
+@pytest.mark.parametrize(("rare", "proposed"), [(300, False), (20, True)])
+def test_no_table_is_proposed_of_a_column_whose_rare_values_are_many_rows(rare: int, proposed: bool) -> None:
+    """They all become 'other', of which the table tells one value."""
+    planes = [*(i % 5 for i in range(3000 - rare)), *range(5, rare + 5)]
+    table = {"plane": [f"N{i}" for i in planes], "carrier": [["AA", "B6", "DL"][i % 3] for i in planes]}
+    found = draft(pa.table(table))
+    assert [rule.columns for rule in found.rules] == [("carrier", "plane")] * proposed
+    assert found["plane"].other
+
+
 def test_a_table_with_few_rows_for_its_values_is_not_proposed() -> None:
     rows = np.arange(300)
     table = {"a": rows % 20, "b": rows % 21, "c": (rows % 20) * (rows % 21) % 17}
