@@ -35,8 +35,9 @@ class FoundColumn:
     they were found by what rows that hold other rare values gave them. `enough`: a value that more rows hold
     was found, but for a chance of noise, whatever else they hold. `listed`: the public list that the values
     are from, if they are; of those rarer ones were looked for. `cells`: single values that were counted;
-    `single_counts`: float64[single], those, with noise of `single_stddev`; `singles`: those that are there,
-    where not about all are; `few`: whether hardly any others are. `coarse`: noisy counts of what is left over
+    `single_counts`: float64[single], those, with noise of `single_stddev`, None where only the step of the
+    cells is believed; `singles`: those that are there, where not about all are; `few`: whether hardly any
+    others are. `coarse`: noisy counts of what is left over
     the coarse grid, of `coarse_stddev`. `edges`, `noisy`: finer cells and their noisy counts, of
     `cell_stddev`; none if nothing stands out. `multiple_of`: what nearly all of what is left of whole numbers
     is rounded to. `mixed`: whether the votes say that there are texts beside the numbers or moments of a
