@@ -267,7 +267,7 @@ class MarginalReader:
             # what they have in common once
             before = self._way[k, variables]
             variables = variables[
-                np.lexsort((column[before, variables], tree.levels.attribute[variables], before))
+                np.lexsort((tree.levels.attribute[variables], column[before, variables], before))
             ]
             column[d, variables], widths[d] = _columns(sizes[variables])
             rows[d], begins[d] = edges[e, CELLS], end
