@@ -13,6 +13,9 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.copies import joined
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.joint import (
+    COLUMNS,
+    NEXT,
+    STEPS,
     Reader,
     Splits,
     ViewsRead,
@@ -95,7 +98,7 @@ class MarginalReader:
         starts = self._starts(views)
         out, meeting = np.zeros(int(starts[-1])), self.meeting_cliques(views)
 
-        slots = self._slots(views, meeting)
+        slots, _ = self._slots(views, meeting)
         read = ViewsRead(views, meeting, slots, starts)
 
         def fill(order: np.ndarray) -> None:
@@ -114,8 +117,15 @@ class MarginalReader:
             out[starts[wide[i]] : starts[wide[i] + 1]] = self._wide(view, int(edges[i]))
         return out, starts
 
-    def _slots(self, views: np.ndarray, meeting: np.ndarray) -> np.ndarray:
-        """int64[view, slot]: the quickest order in which to bring in a view's variables, padding last.
+    def work(self, views: np.ndarray) -> np.ndarray:
+        """float64[view]: about how many operations reading each takes alone; 0 where that is not known."""
+        shared = np.append(self._finest_shared, -1)[views]
+        meeting = self.meeting_cliques(shared)
+        return np.where(meeting < 0, 0.0, self._slots(shared, meeting)[1])
+
+    def _slots(self, views: np.ndarray, meeting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(int64[view, slot]: the quickest order in which to bring in a view's variables, padding last; the
+        operations that it takes, float64[view], 0 where that is not known).
 
         Bringing one in takes an operation for each cell over the axes that it and the later ones need, each
         code of the earlier ones, and each of its own, if the clique does not fix it; in loops over the codes
@@ -125,7 +135,7 @@ class MarginalReader:
         rows = np.where(inside, self._rows[meeting[:, None], views], -1)
         slots = np.argsort(-rows, axis=1, kind="stable").astype(np.int64)
         if not 1 < width <= MAX_ORDERED:
-            return slots
+            return slots, np.zeros(len(views))
         outside = inside & (self._way[meeting[:, None], views] >= 0)
         sizes = np.where(inside, self.tree.levels.sizes[views], 1).astype(np.float64)
         needs = np.where(inside, self._needs[meeting[:, None], views], 0)
@@ -146,7 +156,7 @@ class MarginalReader:
             best = np.where((work < least)[:, None], turn, best)
             least = np.minimum(work, least)
         last = np.argsort(~np.take_along_axis(inside, best, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(best, last, axis=1).astype(np.int64)
+        return np.take_along_axis(best, last, axis=1).astype(np.int64), least
 
     def _cells_over(self, cliques: np.ndarray, axes: np.ndarray) -> np.ndarray:
         """float64[k]: cells of the `cliques` over some of their axes, a bit for each."""
@@ -259,30 +269,24 @@ class MarginalReader:
         begins, widths, rows = (np.full(len(carried), fill, dtype=np.int64) for fill in (-1, 0, 0))
         column = np.full(carried.shape, -1, dtype=np.int64)
         directions: list[tuple[int, ...]] = []
-        blocks: list[tuple[int, ...]] = []
+        blocks: list[list[int]] = []
         end = 0
         for d, (m, k, e) in enumerate(self._ways):
             first, variables = len(blocks), np.flatnonzero(carried[d])
             # what comes from one table next to each other, and levels of an attribute: the kernel adds up
             # what they have in common once
-            before = self._way[k, variables]
-            variables = variables[
-                np.lexsort((tree.levels.attribute[variables], column[before, variables], before))
-            ]
+            source = self._way[k, variables]
+            order = np.lexsort((tree.levels.attribute[variables], column[source, variables], source))
+            variables, source = variables[order], source[order]
             column[d, variables], widths[d] = _columns(sizes[variables])
             rows[d], begins[d] = edges[e, CELLS], end
-            for v in variables.tolist():
-                b, at, size = int(self._way[k, v]), int(column[d, v]), int(sizes[v])
-                source = -1 if b < 0 else int(begins[b] + column[b, v])
-                last = blocks[-1] if len(blocks) > first else (0, -1, -1, 0, 0)
-                if b >= 0 and (last[1], last[2] + last[4]) == (step_of[k, v], source):
-                    blocks[-1] = (*last[:4], last[4] + size)  # they follow each other there, too
-                else:
-                    blocks.append((at, step_of[k, v], source, int(widths[b]), size))
+            from_ = np.where(source < 0, -1, begins[source] + column[source, variables])
+            parts = (column[d, variables], step_of[k, variables], from_, widths[source], sizes[variables])
+            blocks += _joined_blocks(np.stack(parts, axis=1).tolist())
             directions.append((k, edges[e, START], rows[d], end, widths[d], back[k, m], first, len(blocks)))
             end += int(rows[d] * widths[d])
+        given_of = begins[self._way] + column[self._way, np.arange(column.shape[1])]
         self._rows = rows[self._way]
-        given_of = np.where(self._way < 0, -1, begins[self._way] + column[self._way, np.arange(len(column[0]))])
         return Reader(
             self.layout.cliques,
             np.array([int(sizes[v]) for clique in tree.cliques for v in clique], dtype=np.int64),
@@ -290,7 +294,7 @@ class MarginalReader:
             sizes,
             steps,
             step_of,
-            given_of,
+            np.where(self._way < 0, -1, given_of),
             widths[self._way],
             np.array(directions, dtype=np.int64).reshape(-1, 8),
             np.array(blocks, dtype=np.int64).reshape(-1, 5),
@@ -340,6 +344,23 @@ def _columns(sizes: np.ndarray) -> tuple[np.ndarray, int]:
     """Where each variable's codes begin when all are laid side by side, and where the last end."""
     ends = np.cumsum(sizes)
     return ends - sizes, int(ends[-1]) if len(ends) else 0
+
+
+def _joined_blocks(parts: list[list[int]]) -> list[list[int]]:
+    """See `Reader.blocks`: those that follow each other in one later conditional, too, as one block."""
+    blocks: list[list[int]] = []
+    for part in parts:
+        last = blocks[-1] if blocks else None
+        if (
+            last
+            and part[NEXT] >= 0
+            and part[STEPS] == last[STEPS]
+            and part[NEXT] == last[NEXT] + last[COLUMNS]
+        ):
+            last[COLUMNS] += part[COLUMNS]
+        else:
+            blocks.append(part)
+    return blocks
 
 
 def _finest_shared(tree: CliqueTree, variables: Iterable[int]) -> np.ndarray:
