@@ -1,9 +1,10 @@
 """Kernels that read joint marginals off a calibrated clique tree, many in one pass, whether or not one clique
 holds their variables.
 
-For a clique M and a variable w outside it, the separator on the way to w makes w independent of the rest of
-M: `conditionals` holds P(w | separator) for all pairs. A marginal over variables that lie in different
-directions from M is M's table contracted with one conditional after the other.
+For a clique M and a variable w outside it, any separator on the way to w makes w independent of the rest of
+M. `conditionals` holds P(w | separator) for the last of them that M fixes, which is the smallest. A marginal
+over variables that lie behind different separators is M's table contracted with one conditional after the
+other.
 """
 
 from __future__ import annotations
@@ -181,8 +182,8 @@ def split_up(tables: F8, begins: I8, splits: Splits, views: I8x2, starts: I8, ou
 
 class ViewsRead(NamedTuple):
     """Marginals to be read: `views: int64[view, slot]` (padded with -1), of each a clique from which its
-    variables lie in different directions or inside (-1: none, and it is left out), in which order to bring
-    its variables in, `slots: int64[view, slot]` with padding last, and where its cells begin.
+    variables lie behind different separators or inside (-1: none, and it is left out), in which order to
+    bring its variables in, `slots: int64[view, slot]` with padding last, and where its cells begin.
     """
 
     views: I8x2

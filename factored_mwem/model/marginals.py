@@ -176,8 +176,8 @@ class MarginalReader:
         return np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
 
     def meeting_cliques(self, views: np.ndarray) -> np.ndarray:
-        """int64[view]: the cheapest clique that fixes a view's variables or from which they lie in different
-        directions; -1 where none does.
+        """int64[view]: the cheapest clique that fixes a view's variables or from which they lie behind
+        different separators; -1 where none does.
 
         Up to three variables always have one: where the paths between them meet.
         """
