@@ -1,9 +1,10 @@
 """Kernels that read joint marginals off a calibrated clique tree, many in one pass, whether or not one clique
 holds their variables.
 
-For a clique M and a variable w outside it, the separator on the way to w makes w independent of the rest of
-M: `conditionals` holds P(w | separator) for all pairs. A marginal over variables that lie in different
-directions from M is M's table contracted with one conditional after the other.
+For a clique M and a variable w outside it, any separator on the way to w makes w independent of the rest of
+M. `conditionals` holds P(w | separator) for the last of them that M fixes, which is the smallest. A marginal
+over variables that lie behind different separators is M's table contracted with one conditional after the
+other.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ CLIQUE, SEPARATOR, CELLS, START, WIDTH, BACK, FIRST, LAST = range(8)
 separator begins and its cells, where the conditional begins and its columns, the neighbour's steps back to
 the separator, and its blocks (LAST is one beyond).
 """
-COLUMN, STEPS, NEXT, COLUMNS = range(4)
-"""Columns of `Reader.blocks`: the first column; the neighbour's steps to the next separator, or to a
-variable's code; and where the next conditional begins (-1: none) with its columns.
+COLUMN, STEPS, NEXT, STRIDE, COLUMNS = range(5)
+"""Columns of `Reader.blocks`: the first column; the neighbour's steps to a later separator, or to a
+variable's code; where these columns of that separator's conditional begin (-1: none), how far its rows are
+apart; and how many columns there are.
 """
 
 
@@ -67,7 +69,7 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
             out[c] = 0.0
         table, known = np.empty(0), np.empty(len(axes), dtype=np.bool_)
         for b in range(way[FIRST], way[LAST]):
-            next_, columns = blocks[b, NEXT], blocks[b, COLUMNS]
+            next_, stride, columns = blocks[b, NEXT], blocks[b, STRIDE], blocks[b, COLUMNS]
             on = reader.steps[blocks[b, STEPS] : blocks[b, STEPS] + len(back)]
             needed = np.empty(len(axes), dtype=np.bool_)
             needed[:] = False
@@ -88,7 +90,8 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
                     out[base + codes[u]] += weight
                 else:
                     sink = out[base : base + columns]
-                    conditional = conditionals[next_ + codes[u] * columns : next_ + (codes[u] + 1) * columns]
+                    begin = next_ + codes[u] * stride
+                    conditional = conditionals[begin : begin + columns]
                     for x in range(columns):
                         sink[x] += weight * conditional[x]
         for s in range(length):
@@ -99,25 +102,25 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
 
 
 @entry
-def choose_meeting_cliques(next_clique: I8x2, cells: F8, sizes: I8, views: I8x2, out: I8) -> None:
-    """For each view the clique of least cost from which its variables lie in different directions.
+def choose_meeting_cliques(way_to: I8x2, cells: F8, sizes: I8, views: I8x2, out: I8) -> None:
+    """For each view the clique of least cost from which its variables lie behind different separators.
 
-    `next_clique: int64[clique, variable]` is the neighbour on the way to a variable, -1 where the clique
-    fixes it; `out: int64[view]` keeps its entry where no clique will do.
+    `way_to: int64[clique, variable]` is the direction whose separator is the last on the way to a variable,
+    -1 where the clique fixes it; `out: int64[view]` keeps its entry where no clique will do.
     """
     width = views.shape[1]
     for v in range(len(views)):
         least = np.inf
-        for k in range(len(next_clique)):
+        for k in range(len(way_to)):
             cost = cells[k]
             for j in range(width):
                 w = views[v, j]
-                way = next_clique[k, w] if w >= 0 else -1
+                way = way_to[k, w] if w >= 0 else -1
                 if way < 0:
                     continue
                 cost *= 2.0 * math.sqrt(sizes[w])
                 for i in range(j):
-                    if views[v, i] >= 0 and next_clique[k, views[v, i]] == way:
+                    if views[v, i] >= 0 and way_to[k, views[v, i]] == way:
                         cost = np.inf
             if cost < least:
                 least, out[v] = cost, k
@@ -179,8 +182,8 @@ def split_up(tables: F8, begins: I8, splits: Splits, views: I8x2, starts: I8, ou
 
 class ViewsRead(NamedTuple):
     """Marginals to be read: `views: int64[view, slot]` (padded with -1), of each a clique from which its
-    variables lie in different directions or inside (-1: none, and it is left out), in which order to bring
-    its variables in, `slots: int64[view, slot]` with padding last, and where its cells begin.
+    variables lie behind different separators or inside (-1: none, and it is left out), in which order to
+    bring its variables in, `slots: int64[view, slot]` with padding last, and where its cells begin.
     """
 
     views: I8x2

@@ -169,8 +169,9 @@ class TreeLearner:
         return Eligible(which, np.zeros(len(which)), weights)  # `answers` have what noise would do
 
     def answers(self, eligible: Eligible) -> Answers:
-        stale = self._offer.stale(eligible.which)
-        return self._answers.answers(self._estimate.forest, stale, self._noise)
+        forest, stale = self._estimate.forest, self._offer.stale(eligible.which)
+        due = self._offer.due(stale, self._answers.work(forest, stale))
+        return self._answers.answers(forest, due, self._noise)
 
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._views.positions(chosen)

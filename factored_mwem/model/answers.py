@@ -62,6 +62,17 @@ class ModelAnswers:
         starts, parts = starts.astype(np.int64), np.concatenate(buffer)
         return Answers(which, float(model.total), slots, strides, starts, parts, harm)
 
+    def work(self, forest: Forest, which: np.ndarray) -> np.ndarray:
+        """float64[k]: about how many operations the answer to each of the bases in `which` takes."""
+        members, out = self.candidates.members[which].astype(np.int64), np.zeros(len(which))
+        component = np.append(forest.part_of, -1)[self.candidates.attributes[which]]
+        for id_, rows in _entangled(component).items():
+            views = np.where(component[rows] == id_, members[rows], -1)
+            source = self._source(forest, id_)
+            assert isinstance(source, MarginalReader)
+            out[rows] += source.work(views)
+        return out
+
     def _single(self, model: ProductModel | Forest) -> tuple[list[np.ndarray], np.ndarray]:
         """The marginals of all single variables, and where each begins (a last entry stands for padding)."""
         parts, known = model.components_by_id, self._singles

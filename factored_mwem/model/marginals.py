@@ -13,6 +13,9 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.copies import joined
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.joint import (
+    COLUMNS,
+    NEXT,
+    STEPS,
     Reader,
     Splits,
     ViewsRead,
@@ -95,7 +98,7 @@ class MarginalReader:
         starts = self._starts(views)
         out, meeting = np.zeros(int(starts[-1])), self.meeting_cliques(views)
 
-        slots = self._slots(views, meeting)
+        slots, _ = self._slots(views, meeting)
         read = ViewsRead(views, meeting, slots, starts)
 
         def fill(order: np.ndarray) -> None:
@@ -114,8 +117,15 @@ class MarginalReader:
             out[starts[wide[i]] : starts[wide[i] + 1]] = self._wide(view, int(edges[i]))
         return out, starts
 
-    def _slots(self, views: np.ndarray, meeting: np.ndarray) -> np.ndarray:
-        """int64[view, slot]: the quickest order in which to bring in a view's variables, padding last.
+    def work(self, views: np.ndarray) -> np.ndarray:
+        """float64[view]: about how many operations reading each takes alone; 0 where that is not known."""
+        shared = np.append(self._finest_shared, -1)[views]
+        meeting = self.meeting_cliques(shared)
+        return np.where(meeting < 0, 0.0, self._slots(shared, meeting)[1])
+
+    def _slots(self, views: np.ndarray, meeting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(int64[view, slot]: the quickest order in which to bring in a view's variables, padding last; the
+        operations that it takes, float64[view], 0 where that is not known).
 
         Bringing one in takes an operation for each cell over the axes that it and the later ones need, each
         code of the earlier ones, and each of its own, if the clique does not fix it; in loops over the codes
@@ -125,8 +135,8 @@ class MarginalReader:
         rows = np.where(inside, self._rows[meeting[:, None], views], -1)
         slots = np.argsort(-rows, axis=1, kind="stable").astype(np.int64)
         if not 1 < width <= MAX_ORDERED:
-            return slots
-        outside = inside & (self._next_clique[meeting[:, None], views] >= 0)
+            return slots, np.zeros(len(views))
+        outside = inside & (self._way[meeting[:, None], views] >= 0)
         sizes = np.where(inside, self.tree.levels.sizes[views], 1).astype(np.float64)
         needs = np.where(inside, self._needs[meeting[:, None], views], 0)
         cells = {
@@ -146,7 +156,7 @@ class MarginalReader:
             best = np.where((work < least)[:, None], turn, best)
             least = np.minimum(work, least)
         last = np.argsort(~np.take_along_axis(inside, best, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(best, last, axis=1).astype(np.int64)
+        return np.take_along_axis(best, last, axis=1).astype(np.int64), least
 
     def _cells_over(self, cliques: np.ndarray, axes: np.ndarray) -> np.ndarray:
         """float64[k]: cells of the `cliques` over some of their axes, a bit for each."""
@@ -166,13 +176,13 @@ class MarginalReader:
         return np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
 
     def meeting_cliques(self, views: np.ndarray) -> np.ndarray:
-        """int64[view]: the cheapest clique that fixes a view's variables or from which they lie in different
-        directions; -1 where none does.
+        """int64[view]: the cheapest clique that fixes a view's variables or from which they lie behind
+        different separators; -1 where none does.
 
         Up to three variables always have one: where the paths between them meet.
         """
         meeting, cells = np.full(len(views), -1, dtype=np.int64), np.array(self.tree.cells, dtype=np.float64)
-        choose_meeting_cliques(self._next_clique, cells, self.tree.levels.sizes, views, meeting)
+        choose_meeting_cliques(self._way, cells, self.tree.levels.sizes, views, meeting)
         return meeting
 
     def _parting(self, views: np.ndarray) -> np.ndarray:
@@ -251,38 +261,32 @@ class MarginalReader:
     def _lay_out(self) -> Reader:
         """How the kernels read this tree; its conditionals are still to be filled in."""
         tree, edges, sizes = self.tree, self.layout.edges, self.tree.levels.sizes
+        self._ways, self._way = _last_separators(tree, self._next_clique)
         steps, step_of, back = self._steps()
         self._axes, self._needs = self._axes_needed(steps, step_of)
-        given_of, stride_of, self._rows = (
-            np.full(step_of.shape, fill, dtype=np.int64) for fill in (-1, 0, 0)
-        )
-        # levels of an attribute next to each other: the kernel adds up what they have in common once
-        by_attribute = sorted(self.variables, key=lambda v: (tree.levels.attribute[v], v))
-        down = [(p, c, e) for e, (c, p, _) in enumerate(tree.edges)]
-        ways = down[::-1] + [(c, p, e) for p, c, e in down]
-        neighbours: dict[int, list[int]] = {}
-        for m, k, _ in ways:
-            neighbours.setdefault(k, []).append(m)
+        carried = np.zeros((len(self._ways) + 1, step_of.shape[1]), dtype=bool)
+        carried[self._way, np.arange(step_of.shape[1])] = True  # -1 marks the last row, which is none's
+        begins, widths, rows = (np.full(len(carried), fill, dtype=np.int64) for fill in (-1, 0, 0))
+        column = np.full(carried.shape, -1, dtype=np.int64)
         directions: list[tuple[int, ...]] = []
-        blocks: list[tuple[int, ...]] = []
-        placed: dict[tuple[int, int], tuple[int, int, list[int]]] = {}
+        blocks: list[list[int]] = []
         end = 0
-        for m, k, e in ways:
-            order = [v for v in by_attribute if self._next_clique[m, v] == k and self._next_clique[k, v] < 0]
-            first, columns = len(blocks), _columns(sizes, order)
-            blocks += [(column, step_of[k, v], -1, 0) for column, v in zip(columns, order, strict=False)]
-            for j in neighbours[k]:
-                at, width, variables = placed[k, j] if j != m else (0, 0, [])
-                if variables:
-                    blocks.append((columns[-1], step_of[k, variables[0]], at, width))
-                    order = order + variables
-                    columns = _columns(sizes, order)
-            placed[m, k] = end, columns[-1], order
-            rows = int(edges[e, CELLS])
-            directions.append((k, edges[e, START], rows, end, columns[-1], back[k, m], first, len(blocks)))
-            given_of[m, order], stride_of[m, order] = np.array(columns[:-1]) + end, columns[-1]
-            self._rows[m, order] = rows
-            end += rows * columns[-1]
+        for d, (m, k, e) in enumerate(self._ways):
+            first, variables = len(blocks), np.flatnonzero(carried[d])
+            # what comes from one table next to each other, and levels of an attribute: the kernel adds up
+            # what they have in common once
+            source = self._way[k, variables]
+            order = np.lexsort((tree.levels.attribute[variables], column[source, variables], source))
+            variables, source = variables[order], source[order]
+            column[d, variables], widths[d] = _columns(sizes[variables])
+            rows[d], begins[d] = edges[e, CELLS], end
+            from_ = np.where(source < 0, -1, begins[source] + column[source, variables])
+            parts = (column[d, variables], step_of[k, variables], from_, widths[source], sizes[variables])
+            blocks += _joined_blocks(np.stack(parts, axis=1).tolist())
+            directions.append((k, edges[e, START], rows[d], end, widths[d], back[k, m], first, len(blocks)))
+            end += int(rows[d] * widths[d])
+        given_of = begins[self._way] + column[self._way, np.arange(column.shape[1])]
+        self._rows = rows[self._way]
         return Reader(
             self.layout.cliques,
             np.array([int(sizes[v]) for clique in tree.cliques for v in clique], dtype=np.int64),
@@ -290,10 +294,10 @@ class MarginalReader:
             sizes,
             steps,
             step_of,
-            given_of,
-            stride_of,
+            np.where(self._way < 0, -1, given_of),
+            widths[self._way],
             np.array(directions, dtype=np.int64).reshape(-1, 8),
-            np.array(blocks, dtype=np.int64).reshape(-1, 4),
+            np.array(blocks, dtype=np.int64).reshape(-1, 5),
             np.zeros(end),
         )
 
@@ -330,15 +334,33 @@ class MarginalReader:
         step_of = np.full(self._next_clique.shape, -1, dtype=np.int64)
         for k in range(len(step_of)):
             for v in self.variables:
-                way = int(self._next_clique[k, v])
-                step_of[k, v] = begin(k, (v,) if way < 0 else self._separator[k, way])
+                way = int(self._way[k, v])
+                step_of[k, v] = begin(k, (v,) if way < 0 else self._separator[self._ways[way][:2]])
         back = {(k, j): begin(k, separator) for (k, j), separator in self._separator.items()}
         return np.concatenate(parts), step_of, back
 
 
-def _columns(sizes: np.ndarray, variables: Iterable[int]) -> list[int]:
+def _columns(sizes: np.ndarray) -> tuple[np.ndarray, int]:
     """Where each variable's codes begin when all are laid side by side, and where the last end."""
-    return [0, *itertools.accumulate(int(sizes[v]) for v in variables)]
+    ends = np.cumsum(sizes)
+    return ends - sizes, int(ends[-1]) if len(ends) else 0
+
+
+def _joined_blocks(parts: list[list[int]]) -> list[list[int]]:
+    """See `Reader.blocks`: those that follow each other in one later conditional, too, as one block."""
+    blocks: list[list[int]] = []
+    for part in parts:
+        last = blocks[-1] if blocks else None
+        if (
+            last
+            and part[NEXT] >= 0
+            and part[STEPS] == last[STEPS]
+            and part[NEXT] == last[NEXT] + last[COLUMNS]
+        ):
+            last[COLUMNS] += part[COLUMNS]
+        else:
+            blocks.append(part)
+    return blocks
 
 
 def _finest_shared(tree: CliqueTree, variables: Iterable[int]) -> np.ndarray:
@@ -381,3 +403,35 @@ def _next_cliques(tree: CliqueTree, variables: Sequence[int]) -> np.ndarray:
                     next_clique[j, v] = k
                     reached.append(j)
     return next_clique
+
+
+def _last_separators(
+    tree: CliqueTree, next_clique: np.ndarray
+) -> tuple[list[tuple[int, int, int]], np.ndarray]:
+    """(the directions (clique, neighbour, edge), far ends first; int64[clique, variable]: the last of them on
+    the way to the variable whose separator the clique fixes, -1 where it fixes the variable itself).
+
+    Any separator on the way makes a variable independent of what lies before it, so the smallest that the
+    clique knows will do, and those are the later ones: a separator that it fixes lies within all before it.
+    """
+    fixed = np.zeros((len(tree.cliques), len(tree.levels)), dtype=bool)
+    for k, clique in enumerate(tree.cliques):
+        for v in clique:
+            fixed[k, [u for u in tree.levels.chains[int(tree.levels.attribute[v])] if u >= v]] = True
+    down = [(p, c, e) for e, (c, p, _) in enumerate(tree.edges)]
+    ways = down[::-1] + [(c, p, e) for p, c, e in down]
+    number = {(m, k): d for d, (m, k, _) in enumerate(ways)}
+    way = np.full(next_clique.shape, -1, dtype=np.int64)
+    last = np.full((len(ways), len(fixed)), -1, dtype=np.int64)
+    """int64[direction, clique]: of a clique from which the way leads in this direction, the last so far."""
+    reached = np.full((len(fixed), len(fixed)), -1, dtype=np.int64)
+    for d in range(len(ways) - 1, -1, -1):
+        m, k, e = ways[d]
+        before = np.where(last[number[k, m]] < 0, reached[m], -1)
+        before[m] = d
+        known = fixed[:, list(tree.edges[e][2])].all(axis=1)
+        last[d] = np.where((before >= 0) & known, d, before)
+        reached[k] = np.maximum(reached[k], last[d])
+        found, on = np.flatnonzero((next_clique[m] == k) & (next_clique[k] < 0)), last[d] >= 0
+        way[np.ix_(on, found)] = last[d][on][:, None]
+    return ways, way

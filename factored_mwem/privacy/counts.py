@@ -80,7 +80,8 @@ class CandidateTables(Rows):
         """int64[candidate]: the L1 distance (SCORE_GRID a record) of each true marginal to the model's, less
         the harm that noise would do, see `kernels.scoring.distances`.
 
-        `answers` holds the bases whose distance may have changed since the last call; the others' are kept.
+        `answers` holds the bases to compare anew; the others' distances are kept, to what the model answered
+        before. That is as public, so a score moves no further from one table to its neighbour.
         """
         halves = [half for half in np.array_split(np.arange(len(answers.which)), 2) if len(half)]
         with ThreadPoolExecutor(max_workers=2) as pool:

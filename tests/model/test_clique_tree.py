@@ -499,19 +499,21 @@ def test_variables_are_brought_in_by_the_order_of_least_work(seed: int) -> None:
         asked = [tuple(reader._finest_shared[list(view)].tolist()) for view in asked]
         views = np.array([(*view, -1) for view in asked])
         meeting = reader.meeting_cliques(views)
-        for view, k, slots in zip(asked, meeting.tolist(), reader._slots(views, meeting), strict=True):
+        found, known = reader._slots(views, meeting)
+        assert reader.work(views).tolist() == known.tolist()
+        for view, k, slots, told in zip(asked, meeting.tolist(), found, known.tolist(), strict=True):
             assert slots[-1] == 3  # padding
             orders = itertools.permutations(view)
             least = min(work(reader, k, order) for order in orders)
-            assert work(reader, k, [view[slot] for slot in slots[:3]]) == least
+            assert work(reader, k, [view[slot] for slot in slots[:3]]) == least == told
 
 
 def work(reader: MarginalReader, clique: int, order: Sequence[int]) -> float:
     """Operations, and the beginnings of loops, that bringing variables in by this order takes."""
     sizes, needs = reader.tree.levels.sizes, []
     for v in order:
-        way = int(reader._next_clique[clique, v])
-        towards = (v,) if way < 0 else reader.tree.separators[clique, way]
+        way = int(reader._way[clique, v])
+        towards = (v,) if way < 0 else reader.tree.separators[reader._ways[way][:2]]
         needs.append({a for a, s in enumerate(reader.tree.steps(clique, towards)) if s.any()})
     shape, columns, total = [int(sizes[v]) for v in reader.tree.cliques[clique]], 1, 0.0
     for j, v in enumerate(order):
@@ -520,3 +522,35 @@ def work(reader: MarginalReader, clique: int, order: Sequence[int]) -> float:
         total += cells * (columns * own + marginals.A_LOOP * (own if columns > 1 else 1))
         columns *= int(sizes[v])
     return total
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_variables_are_read_through_the_last_separator_that_the_clique_fixes(seed: int) -> None:
+    """Against a walk along the path."""
+    forest, _, _, _ = model("random", seed, 6)
+    for part in forest.components:
+        reader = part.reader([v for a in part.attributes for v in forest.levels.chains[a]])
+        for k, v in itertools.product(range(len(part.tree.cliques)), reader.variables):
+            at, last = k, -1
+            while not part.tree.fixes(at, (v,)):
+                step = (at, int(reader._next_clique[at, v]))
+                if part.tree.fixes(k, part.tree.separators[step]):
+                    last = next(d for d, way in enumerate(reader._ways) if way[:2] == step)
+                at = step[1]
+            assert reader._way[k, v] == last
+
+
+def test_behind_separators_of_their_own_two_variables_of_one_direction_meet() -> None:
+    """Two leaves hang on the second of two cliques by an attribute each that the first holds, too: there the
+    leaves meet with what the first alone holds.
+    """
+    levels = Levels.fine((2, 3, 2, 2, 3, 2))
+    cliques, edges = ((0, 1, 2), (1, 2, 3), (1, 4), (2, 5)), ((1, 0, (1, 2)), (2, 1, (1,)), (3, 1, (2,)))
+    tree, rng = CliqueTree(levels, cliques, edges), np.random.default_rng(3)
+    theta = [rng.normal(size=levels.cells(view)) for view in cliques]
+    part = Component.log_linear(tree, cliques, np.concatenate(theta))
+    reader = part.reader(range(6))
+    view = np.array([[0, 4, 5]])
+    assert reader.meeting_cliques(view).tolist() == [0]
+    oracle = log_linear(levels.shape, [named(levels, each) for each in cliques], [t.tolist() for t in theta])
+    close(reader.shares(view)[0], at_levels(oracle.shares, named(levels, (0, 4, 5))))

@@ -1,4 +1,4 @@
-"""Cached distances are those of the model now."""
+"""Cached distances are those of the model now, or, where its answers take long, of a few rounds ago."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from support.releases import run
 from support.tables import SMALL, WIDE, small_table
 
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.scoring import CAP, Answers
 from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.model.answers import ModelAnswers
+from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.model.forest import Forest
+from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.rows import SCORE_GRID
 from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.request.policy import Policy
+from factored_mwem.workload.workload import Workload
 
 
 def check_cache(
@@ -119,3 +122,44 @@ def test_the_cache_check_sees_scores_that_stay_stale(monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as patch, pytest.raises(AssertionError):
             patch.setattr(offer.FittingViews, forgotten, lambda *_: None)
             check_cache(monkeypatch, domain=WIDE, **choices)
+
+
+def chain(levels: Levels, ends: tuple[int, ...]) -> Forest:
+    """A forest of chains of attributes, each up to one of the `ends`."""
+    starts = (0, *ends[:-1])
+    parts = [
+        CliqueTree.of(levels, [(a, a + 1) for a in range(start, end - 1)] or [(start,)])
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return Forest(levels, [Component.log_linear(tree, (), np.zeros(0)) for tree in parts], 1.0)
+
+
+@pytest.mark.parametrize(("times", "rounds"), [(0.5, 1), (1.0, 1), (3.5, 4), (1000.0, offer.SELDOM)])
+def test_answers_that_take_long_are_made_anew_in_some_rounds(times: float, rounds: int) -> None:
+    """But always those that share two attributes with what was measured, and all where trees were joined or
+    the noise moved.
+    """
+    views = Workload.marginals(3).candidates(Domain.from_dict(dict.fromkeys("abcdef", 2)))
+    found, everything = offer.FittingViews(views, 10**9), np.arange(len(views))
+    levels, work = views.levels, np.full(len(views), times * offer.AT_ONCE)
+    shared = np.isin(views.members, [0, 1]).sum(axis=1) == 2
+
+    def due() -> list[int]:
+        stale = found.stale(everything)
+        return found.due(stale, work[stale]).tolist()
+
+    assert due() == everything.tolist() and due() == []
+    found.measured((0, 1), chain(levels, (3, 6)))
+    touched = np.isin(views.members, [0, 1, 2]).any(axis=1)
+    assert due() == np.flatnonzero(touched).tolist()
+    for forest in (chain(levels, (6,)), None):
+        if forest is not None:
+            found.measured((2, 3), forest)
+        else:
+            found.all_stale()
+        assert due() == everything.tolist()
+        for number in range(1, 20):
+            found.measured((0, 1), chain(levels, (6,)))
+            assert due() == np.flatnonzero(shared | (number % rounds == 0)).tolist()
+        found.all_stale()
+        due()
