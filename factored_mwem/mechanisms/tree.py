@@ -120,7 +120,7 @@ def _in_rounds(
     cells = min(limits.cells, cells + known)  # noise fills none of those that are known
     most = min(TUNED.finest * 2 * records / first, cells)
     memory = limits.memory - sweep.bytes
-    of_pairs = min(TUNED.finer * most, cells)
+    of_pairs = min(TUNED.finer * most, max(records, most), cells)
     views = find_views(candidates, levels, most, memory, offered(levels, classes), of_pairs)
     counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
     completed = 0
@@ -150,7 +150,7 @@ class TreeLearner:
         """
         self.private = counts
         self._session, self._estimate, self._views = session, estimate, views
-        self._offer, self._answers = FittingViews(views, *cells), ModelAnswers(views)
+        self._offer, self._answers, self._sparse = FittingViews(views, *cells), ModelAnswers(views), cells[1]
         self._isolated, self._price, self._noise = IsolatedColumns(views), 0.0, 0.0
 
     def eligible(self, step: Round) -> Eligible:
@@ -170,7 +170,7 @@ class TreeLearner:
 
     def answers(self, eligible: Eligible) -> Answers:
         stale = self._offer.stale(eligible.which)
-        return self._answers.answers(self._estimate.forest, stale, self._noise)
+        return self._answers.answers(self._estimate.forest, stale, self._noise, self._sparse)
 
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._views.positions(chosen)
