@@ -437,7 +437,7 @@ def test_finer_pairs_are_offered_once_a_coarser_one_is_measured() -> None:
     second = (first + rng.integers(2, size=4000)).astype(np.uint8) % 60
     ran = run([first, second, other], (60, 60, 60), epsilon=2.0)
     views = ran.views[0]
-    large = set(np.flatnonzero(views.cells > views.cells.max() / engine.TUNED.finer).tolist())
+    large = set(np.flatnonzero(views.cells > 32**2).tolist())
     chosen = [m.positions for m in ran.outcome.measurements[3:]]
     pairs = [tuple(views.levels.attribute[list(view)].tolist()) for view in chosen]
     late = [large & set(offered) for offered in ran.offered]

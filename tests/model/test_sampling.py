@@ -432,8 +432,8 @@ def test_independent_rows_scatter_as_multinomial_ones_do() -> None:
 
 
 def test_rows_that_move_stay_on_a_diagonal_that_aims_do_not_show() -> None:
-    """A pair that a clique holds finely is kept; one that the aims show as finely, or that has more cells than
-    rows can fill, is not. Where it was not, .075 of these rows left the diagonal for .0045 as they were drawn.
+    """A pair that a clique holds finely is kept; one that the aims show as finely, or that has more cells
+    than rows can fill, is not. Before, .075 of these rows left the diagonal, for .0045 as they were drawn.
     """
     rng, fine, rows = np.random.default_rng(1), 40, 2_000
     levels = Levels.of((fine, fine, 6), [[np.arange(fine) // 5], [np.arange(fine) // 5], []])
