@@ -299,7 +299,7 @@ def find_views(
 ) -> Candidates:
     """The views to choose from: all combinations of levels (of those in `chains`, where given), of fewer
     levels where those are too many, of fewer cells where counts take too much. `of_pairs`: the most cells of
-    a view of two attributes, where that is more than `most_cells`.
+    a view of two attributes, where that is more than `most_cells` and counts do not take too much.
     """
     offered = chains or levels.chains
     ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in offered]
@@ -310,9 +310,13 @@ def find_views(
         most_cells /= 2
         views = candidates.at(levels, most_cells, chains)
     pairs = candidates.keep(candidates.orders == 2)
-    finer = pairs.at(levels, of_pairs, chains, above=most_cells)
-    both = views.beside(finer) if len(finer) else views
-    return both if bytes_of(both) <= memory else views
+    while of_pairs > most_cells:
+        finer = pairs.at(levels, of_pairs, chains, above=most_cells)
+        both = views.beside(finer) if len(finer) else views
+        if bytes_of(both) <= memory:
+            return both
+        of_pairs /= 2
+    return views
 
 
 def _top_up(session: Session, estimate: Estimate, candidates: Candidates, own: Sequence[int]) -> None:

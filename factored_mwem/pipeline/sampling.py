@@ -191,13 +191,13 @@ def _moved(levels: Levels, fine: View, coarse: View, table: np.ndarray) -> float
         levels.between(u, v) if levels.sizes[u] > levels.sizes[v] else np.arange(levels.sizes[u])
         for u, v in zip(fine, coarse, strict=True)
     )
-    blocks = np.zeros((rows.max() + 1, columns.max() + 1))
-    np.add.at(blocks, (rows[:, None], columns[None]), table)
+    of = (rows[:, None] * (columns.max() + 1) + columns).ravel()
+    blocks = np.bincount(of, table.ravel())[of].reshape(table.shape)
     within = [
         sums / np.maximum(np.bincount(groups, sums)[groups], FLOOR)
         for groups, sums in ((rows, table.sum(axis=1)), (columns, table.sum(axis=0)))
     ]
-    return float(np.abs(table - blocks[rows][:, columns] * np.multiply.outer(*within)).sum() / 2)
+    return float(np.abs(table - blocks * np.multiply.outer(*within)).sum() / 2)
 
 
 def refinement_of(
