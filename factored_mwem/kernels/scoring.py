@@ -17,7 +17,9 @@ epsilon 1) with 2, 4 and no bound: of thefts .198, .198, .212, of diamonds .142,
 """
 CLEAR, LITTLE = np.int64(2), np.int64(8)
 """A cell stands out by what of its gap is above so many times the noise; what the others lose to noise is one
-part in LITTLE of it, at most of what the model has there.
+part in LITTLE of it, at most of what the model has there. Two-way errors, with rows kept as fine, before and
+after (epsilon 1, then 10; 1 to 6 runs a side): thefts .139 .125, .099 .095; diamonds .146 .144, .106 .103;
+flights .171 .166; weather .141 .140, storms .179 .180 and Adult .037 .037 have few such pairs.
 """
 
 
