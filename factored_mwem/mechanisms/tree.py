@@ -120,7 +120,7 @@ def _in_rounds(
     cells = min(limits.cells, cells + known)  # noise fills none of those that are known
     most = min(TUNED.finest * 2 * records / first, cells)
     memory = limits.memory - sweep.bytes
-    of_pairs = min(TUNED.finer * most, cells)
+    of_pairs = min(TUNED.finer * most, max(records, most), cells)
     views = find_views(candidates, levels, most, memory, offered(levels, classes), of_pairs)
     counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
     completed = 0
@@ -150,7 +150,7 @@ class TreeLearner:
         """
         self.private = counts
         self._session, self._estimate, self._views = session, estimate, views
-        self._offer, self._answers = FittingViews(views, *cells), ModelAnswers(views)
+        self._offer, self._answers, self._sparse = FittingViews(views, *cells), ModelAnswers(views), cells[1]
         self._isolated, self._price, self._noise = IsolatedColumns(views), 0.0, 0.0
 
     def eligible(self, step: Round) -> Eligible:
@@ -171,7 +171,7 @@ class TreeLearner:
     def answers(self, eligible: Eligible) -> Answers:
         forest, stale = self._estimate.forest, self._offer.stale(eligible.which)
         due = self._offer.due(stale, self._answers.work(forest, stale))
-        return self._answers.answers(forest, due, self._noise)
+        return self._answers.answers(forest, due, self._noise, self._sparse)
 
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._views.positions(chosen)
@@ -300,7 +300,7 @@ def find_views(
 ) -> Candidates:
     """The views to choose from: all combinations of levels (of those in `chains`, where given), of fewer
     levels where those are too many, of fewer cells where counts take too much. `of_pairs`: the most cells of
-    a view of two attributes, where that is more than `most_cells`.
+    a view of two attributes, where that is more than `most_cells` and counts do not take too much.
     """
     offered = chains or levels.chains
     ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in offered]
@@ -311,9 +311,13 @@ def find_views(
         most_cells /= 2
         views = candidates.at(levels, most_cells, chains)
     pairs = candidates.keep(candidates.orders == 2)
-    finer = pairs.at(levels, of_pairs, chains, above=most_cells)
-    both = views.beside(finer) if len(finer) else views
-    return both if bytes_of(both) <= memory else views
+    while of_pairs > most_cells:
+        finer = pairs.at(levels, of_pairs, chains, above=most_cells)
+        both = views.beside(finer) if len(finer) else views
+        if bytes_of(both) <= memory:
+            return both
+        of_pairs /= 2
+    return views
 
 
 def _top_up(session: Session, estimate: Estimate, candidates: Candidates, own: Sequence[int]) -> None:

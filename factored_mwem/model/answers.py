@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,12 @@ class ModelAnswers:
         self._sources: dict[int, tuple[Any, Any]] = {}
         self._singles: dict[int, tuple[Any, np.ndarray, np.ndarray, np.ndarray]] = {}
 
-    def answers(self, model: ProductModel | Forest, which: np.ndarray, harm: float = 0.0) -> Answers:
-        """The layout for the bases in `which: int64[k]`, at the model as it is now. `harm`: see Answers."""
+    def answers(
+        self, model: ProductModel | Forest, which: np.ndarray, harm: float = 0.0, sparse: float = math.inf
+    ) -> Answers:
+        """The layout for the bases in `which: int64[k]`, at the model as it is now. `harm` and `sparse`: see
+        Answers.
+        """
         candidates = self.candidates
         members = candidates.members[which].astype(np.int64)
         component = np.append(model.part_of, -1)[candidates.attributes[which]]
@@ -60,7 +65,7 @@ class ModelAnswers:
             buffer.append(tables)
             at += len(tables)
         starts, parts = starts.astype(np.int64), np.concatenate(buffer)
-        return Answers(which, float(model.total), slots, strides, starts, parts, harm)
+        return Answers(which, float(model.total), slots, strides, starts, parts, harm, sparse)
 
     def work(self, forest: Forest, which: np.ndarray) -> np.ndarray:
         """float64[k]: about how many operations the answer to each of the bases in `which` takes."""

@@ -40,7 +40,8 @@ class Tuning:
     `rounds_each` for each attribute that the budget is first divided into, at most `most_rounds`; `groups` of
     about equal mass in the coarser levels, `rare` standard deviations of noise below which codes are merged;
     `finest`: views have at most as many cells as make their noise in the first rounds this share of the
-    largest error there can be; pairs of which a coarser view is measured, `finer` times as many.
+    largest error there can be; pairs of which a coarser view is measured, `finer` times as many, but
+    no more than there are rows.
     """
 
     cells: int = 2**19
@@ -50,7 +51,7 @@ class Tuning:
     groups: tuple[int, ...] = (32, 8)
     rare: float = 2.0
     finest: float = 1.0
-    finer: float = 4.0
+    finer: float = 16.0
 
 
 TUNED = Tuning()

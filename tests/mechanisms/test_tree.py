@@ -413,7 +413,7 @@ def test_views_are_fewer_where_memory_is_short(memory: float) -> None:
 
 
 def test_pairs_may_have_more_cells_than_others() -> None:
-    """Those that are too large otherwise are counted by themselves, or left out where memory is short."""
+    """Those that are too large otherwise are counted by themselves, smaller or none where memory is short."""
     shape = (40, 30, 20, 5)
     candidates = Workload.marginals(3).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
     levels = Levels.of(shape, [[np.arange(s) // 4] if s > 5 else [] for s in shape])
@@ -428,6 +428,7 @@ def test_pairs_may_have_more_cells_than_others() -> None:
         assert all(levels.holds(base, v) is not None for v in views.positions(c))
         assert (levels.cells(base) <= 150) == (views.cells[c] <= 150), "nothing large is scored for the small"
     assert len(find_views(candidates, levels, 150, bytes_of(few), None, 800.0)) == len(few)
+    assert len(few) < len(find_views(candidates, levels, 150, bytes_of(views) - 1, None, 800.0)) < len(views)
 
 
 def test_finer_pairs_are_offered_once_a_coarser_one_is_measured() -> None:
@@ -437,7 +438,7 @@ def test_finer_pairs_are_offered_once_a_coarser_one_is_measured() -> None:
     second = (first + rng.integers(2, size=4000)).astype(np.uint8) % 60
     ran = run([first, second, other], (60, 60, 60), epsilon=2.0)
     views = ran.views[0]
-    large = set(np.flatnonzero(views.cells > views.cells.max() / engine.TUNED.finer).tolist())
+    large = set(np.flatnonzero(views.cells > 32**2).tolist())
     chosen = [m.positions for m in ran.outcome.measurements[3:]]
     pairs = [tuple(views.levels.attribute[list(view)].tolist()) for view in chosen]
     late = [large & set(offered) for offered in ran.offered]

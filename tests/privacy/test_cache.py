@@ -35,10 +35,10 @@ def check_cache(
     select = Session.select
 
     def remember(
-        self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray, harm: float = 0.0
+        self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray, *noise: float
     ) -> Answers:
         models.append(model)
-        return answer(self, model, which, harm)
+        return answer(self, model, which, *noise)
 
     def checking(
         self: Session, counts: PrivateCounts, answers: Answers, eligible: Eligible, **rest: Any
