@@ -79,8 +79,8 @@ class PanelledCommand(TyperCommand):
 
 
 def _check_once(given: Sequence[Any]) -> None:
-    """Raises InputError where an option that takes a list in one value is among those `given` twice: one would
-    think that both lists hold. Of others the last wins, as everywhere.
+    """Raises InputError where an option that takes a list in one value is among those `given` twice: one
+    would think that both lists hold. Of others the last wins, as everywhere.
     """
     for each in given:
         listed = "," in (getattr(each, "metavar", None) or "") and not each.multiple
