@@ -50,7 +50,7 @@ TYPES = {"list[str]": "TEXT", "str": "TEXT", "int": "N", "int range": "N", "floa
 
 class PanelledCommand(TyperCommand):
     """A command whose options are listed by panel, with examples at the end as they were written; of which
-    none that takes one value is given twice.
+    none that takes a list is given twice.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -79,15 +79,14 @@ class PanelledCommand(TyperCommand):
 
 
 def _check_once(given: Sequence[Any]) -> None:
-    """Raises InputError where an option of one value is among those `given` twice: the last would win, and
-    nobody would say so.
+    """Raises InputError where an option that takes a list in one value is among those `given` twice: one
+    would think that both lists hold. Of others the last wins, as everywhere.
     """
     for each in given:
-        flag = each.param_type_name != "option" or each.multiple or each.is_flag or each.count
-        if not flag and sum(other is each for other in given) > 1:
+        listed = "," in (getattr(each, "metavar", None) or "") and not each.multiple
+        if listed and sum(other is each for other in given) > 1:
             name = max(each.opts, key=len)
-            how = f": write {name} {each.metavar}" if "," in (each.metavar or "") else ""
-            raise InputError(f"{name} is given twice, and takes one value{how}")
+            raise InputError(f"{name} is given twice; write it once, with commas: {name} {each.metavar}")
 
 
 @dataclass(frozen=True, slots=True)
