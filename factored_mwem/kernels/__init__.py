@@ -9,65 +9,73 @@ numba compiles two seconds of text for its message on shapes; `np.empty` and a l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from functools import cached_property
+from typing import Annotated, Any
 
 import numpy as np
-from numba import bool_, float32, float64, int32, int64, njit, types, uint8, uint32, uint64
 
-# Contiguous arrays, named as numba does: kind, bytes, and axes where there are two.
-B1 = Annotated[np.ndarray, bool_[::1]]
-F4 = Annotated[np.ndarray, float32[::1]]
-F8 = Annotated[np.ndarray, float64[::1]]
-I4 = Annotated[np.ndarray, int32[::1]]
-I8 = Annotated[np.ndarray, int64[::1]]
-U1 = Annotated[np.ndarray, uint8[::1]]
-U4 = Annotated[np.ndarray, uint32[::1]]
-F8x2 = Annotated[np.ndarray, float64[:, ::1]]
-I4x2 = Annotated[np.ndarray, int32[:, ::1]]
-I8x2 = Annotated[np.ndarray, int64[:, ::1]]
-U4x2 = Annotated[np.ndarray, uint32[:, ::1]]
-U8x2 = Annotated[np.ndarray, uint64[:, ::1]]
-
-ENTRIES: list[tuple[Any, tuple[Any, ...]]] = []
-"""The kernels that a release calls from Python, with their argument types; the first run compiles them."""
+# Contiguous arrays: kind and bytes as numba names them, and axes.
+B1 = Annotated[np.ndarray, "bool_", 1]
+F4 = Annotated[np.ndarray, "float32", 1]
+F8 = Annotated[np.ndarray, "float64", 1]
+I4 = Annotated[np.ndarray, "int32", 1]
+I8 = Annotated[np.ndarray, "int64", 1]
+U1 = Annotated[np.ndarray, "uint8", 1]
+U4 = Annotated[np.ndarray, "uint32", 1]
+F8x2 = Annotated[np.ndarray, "float64", 2]
+I4x2 = Annotated[np.ndarray, "int32", 2]
+I8x2 = Annotated[np.ndarray, "int64", 2]
+U4x2 = Annotated[np.ndarray, "uint32", 2]
+U8x2 = Annotated[np.ndarray, "uint64", 2]
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a kernel at first use, and cache it on disk if the cache folder can be written; without the
-    wrapper for calls from C, which nobody makes.
+class Kernel:
+    """A function that numba compiles when it is first called, or loads from the cache on disk; until then
+    numba is not imported, for which a command that calls no kernel would wait a fifth of a second.
+
+    Whatever else is asked of it, numba's own object answers.
     """
-    options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache is writable, as in a container
-        return njit(**options)(function)
+
+    def __init__(self, function: Callable[..., Any], cached: bool, options: dict[str, Any]) -> None:
+        self.py_func, self._cached, self._options = function, cached, options
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._compiled(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        from factored_mwem.kernels.caching import jitted
+
+        return jitted(self.py_func, self._cached, self._options)
+
+    @property
+    def argument_types(self) -> tuple[Any, ...]:
+        """numba's types of the annotated parameters: a tuple, as the cache on disk names what is called."""
+        from factored_mwem.kernels.caching import types_of
+
+        return types_of(self.py_func)
 
 
-def entry(function: Callable[..., Any]) -> Callable[..., Any]:
+ENTRIES: list[Kernel] = []
+"""The kernels that a release calls from Python; the first run compiles them."""
+
+
+def compiled(function: Callable[..., Any]) -> Kernel:
+    """A kernel without the wrapper for calls from C, which nobody makes."""
+    return Kernel(function, True, {"no_cfunc_wrapper": True})
+
+
+def entry(function: Callable[..., Any]) -> Kernel:
     """A kernel that Python calls, with arguments of the annotated types alone."""
-    kernel = compiled(function)
-    ENTRIES.append((kernel, _types_of(function)))  # a tuple, as the cache on disk names what a call compiled
-    return kernel
+    ENTRIES.append(compiled(function))
+    return ENTRIES[-1]
 
 
-def part(function: Callable[..., Any]) -> Callable[..., Any]:
+def part(function: Callable[..., Any]) -> Kernel:
     """A part of other kernels, which Python cannot call: without the wrappers for calls it compiles in half
     the time.
     """
-    without: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return njit(nogil=True, **without)(function)
-
-
-def _types_of(annotated: Any) -> tuple[Any, ...]:
-    """numba's types of a function's parameters, or of a named tuple's fields."""
-    hints = get_type_hints(annotated, include_extras=True)
-    return tuple(_type_of(hint) for name, hint in hints.items() if name != "return")
-
-
-def _type_of(hint: Any) -> Any:
-    """numba's type of a number, an array, or a named tuple of them."""
-    if hint in (bool, int, float):
-        return {bool: bool_, int: int64, float: float64}[hint]
-    if hasattr(hint, "__metadata__"):
-        return hint.__metadata__[0]
-    return types.BaseTuple.from_types(_types_of(hint), hint)
+    return Kernel(function, False, {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from factored_mwem import kernels
 from factored_mwem.kernels.joint import joint_marginals
@@ -35,13 +34,13 @@ def is_cold() -> bool:
     numba's own index decides, which knows the source, the types, the processor and numba's version: a file's
     time alone says nothing after a reinstallation.
     """
-    kernel: Any = joint_marginals
-    types = next(types for entry, types in kernels.ENTRIES if entry is kernel)
+    kernel = joint_marginals
     try:
         cache = kernel._cache
         if cache.cache_path is None:  # nowhere to keep them
             return False
-        data = cache._cache_file._load_index().get(cache._index_key(types, kernel.targetctx.codegen()))
+        key = cache._index_key(kernel.argument_types, kernel.targetctx.codegen())
+        data = cache._cache_file._load_index().get(key)
         return data is None or not Path(cache.cache_path, data).is_file()
     except AttributeError:  # compilation is switched off, or another numba: they are compiled when called
         return False
@@ -71,9 +70,9 @@ def compile_all(modules: Iterable[str]) -> None:
     try:
         for name in (f"factored_mwem.kernels.{module}" for module in modules):
             import_module(name)
-            for kernel, types in kernels.ENTRIES:
+            for kernel in kernels.ENTRIES:
                 if kernel.py_func.__module__ == name:
-                    kernel.compile(types)
+                    kernel.compile(kernel.argument_types)
     finally:
         if collecting:
             gc.enable()

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
-from factored_mwem.kernels.copies import joined
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.joint import (
     COLUMNS,
@@ -227,6 +226,8 @@ class MarginalReader:
 
     def _conditional(self, clique: int, sender: int, view: View) -> np.ndarray:
         """What `_kept_conditional` keeps: the clique's table times what lies beyond its other neighbours."""
+        from factored_mwem.kernels.copies import joined  # of views that no clique meets
+
         tree, sizes = self.tree, self.tree.levels.sizes
         ways = {v: int(self._next_clique[clique, v]) for v in view}
         inside = tuple(v for v, k in ways.items() if k < 0)

@@ -93,7 +93,10 @@ class FixedNoise:
 
 
 def fix_tokens() -> None:
-    """Tokens, seeds and the program's version; before the package is imported: it may take them by name."""
+    """Tokens, seeds and the program's version; before the package is imported: it may take them by name. But
+    after numpy's random numbers, which draw one when they are first imported, whenever that is.
+    """
+    importlib.import_module("numpy.random.mtrand")
     loose: Any = secrets
     loose.token_bytes = lambda size=32: FIXED.token("bytes", size)
     loose.token_hex = lambda size=32: FIXED.token("hex", size).hex()

@@ -27,6 +27,7 @@ from factored_mwem import (
     release,
     report,
 )
+from factored_mwem.kernels import caching
 from factored_mwem.pipeline.release import make
 from factored_mwem.request.request import Request
 
@@ -308,14 +309,10 @@ def test_what_could_not_be_learnt_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service account without a home: numba refuses to cache, the program must run all the same."""
 
-    real = kernels.njit
+    def no_cache(function: object) -> None:
+        raise RuntimeError("no locator available")
 
-    def no_cache(**options: Any) -> Any:
-        if options.get("cache"):
-            raise RuntimeError("no locator available")
-        return real(**options)
-
-    monkeypatch.setattr(kernels, "njit", no_cache)
+    monkeypatch.setattr(caching, "KernelCache", no_cache)
     assert kernels.compiled(lambda x: x + 1)(1) == 2
 
 

@@ -17,7 +17,7 @@ from support.sources import sources
         ("factored_mwem", "pandas polars duckdb numba opendp pyarrow numpy rich", []),
         # a page of help is there at once
         ("factored_mwem.cli.main", "numba pyarrow opendp pandas rich narwhals jinja2 matplotlib", []),
-        ("factored_mwem.pipeline.release, factored_mwem.cli.jobs", "pandas opendp", []),
+        ("factored_mwem.pipeline.release, factored_mwem.cli.jobs", "pandas opendp numba", []),
         # its prelude imports what is installed of these, a second or more
         (
             "factored_mwem.accounting.conversion; factored_mwem.accounting.conversion.load_opendp()",
