@@ -21,7 +21,11 @@ from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.prune import Fate
 from factored_mwem.mechanisms.worth import LOOKS
-from factored_mwem.pipeline.record.describe import order_in_words, rounded_in_words, spread_in_words
+from factored_mwem.pipeline.record.describe_learnt import (
+    order_in_words,
+    rounded_in_words,
+    spread_in_words,
+)
 from factored_mwem.pipeline.record.statement import Statement
 from factored_mwem.pipeline.spending import Spending
 from factored_mwem.request.policy import BookedChoices, Policy

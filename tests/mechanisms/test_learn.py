@@ -35,7 +35,7 @@ from factored_mwem.mechanisms.first_domain import FURTHEST, Counted, First, tops
 from factored_mwem.mechanisms.hidden_spread import Reach, hidden_spread, reach
 from factored_mwem.mechanisms.learn import Learning, learn
 from factored_mwem.mechanisms.prune import Fate, Pruned
-from factored_mwem.pipeline.record.describe import order_in_words, spread_in_words
+from factored_mwem.pipeline.record.describe_learnt import order_in_words, spread_in_words
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.privacy.votes import INEXACT
@@ -343,9 +343,9 @@ def test_columns_whose_ends_noise_leaves_open_are_named_the_widest_first() -> No
     domain = Domain([Attribute(name=name, type="integer", edges=(1, 9, 307)) for name in wider])
     (words,) = spread_in_words(domain, fates)
     assert words == (
-        "noise leaves open where learnt columns end: 'c': the standard deviation may be 50% larger; 'd' very "
-        "likely has values from 3 to 250, and bins from 1 to 307: the standard deviation may be 15% smaller; "
-        "'b': the standard deviation may be 25% larger; and of 1 more column; declare their values"
+        "noise leaves open where learnt columns end, so declare their values; standard deviations may really "
+        "be: 'c' 50% larger; 'd' 15% smaller (values very likely from 3 to 250, bins from 1 to 307); 'b' 25% "
+        "larger; and 1 more column"
     )
     assert list(spread_in_words(domain, {"a": fates["a"]})) == []
     (words,) = spread_in_words(domain, {"a": fate._replace(spread_hidden=10.0), "b": fates["a"]})

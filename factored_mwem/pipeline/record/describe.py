@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.unit import MOST_ROWS, USUAL_ROWS
 from factored_mwem.domain.agreement import groupings_in
-from factored_mwem.domain.attribute import OTHER, Attribute
+from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.dialect import SHORT_YEARS
-from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.rules import in_words, written
-from factored_mwem.errors import shortened, some_names
+from factored_mwem.errors import some_names
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
@@ -38,23 +34,11 @@ from factored_mwem.pipeline.record.manifest import (
 from factored_mwem.pipeline.spending import Spent
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
-from factored_mwem.request.policy import DEFAULT_MAX_ROWS, Policy
+from factored_mwem.request.policy import DEFAULT_MAX_ROWS
 from factored_mwem.tables.codes.parsing import value_type
-
-if TYPE_CHECKING:
-    from factored_mwem.mechanisms.learn import Learning
-    from factored_mwem.mechanisms.prune import Fate
 
 CUT = 0.01
 """The share of people with about as many rows as are used by default from which a warning says so."""
-MUCH = 0.1
-"""A warning says so where more than this share of a learnt column's values is lost."""
-ALIKE = 0.8
-"""The part of their years that two columns of dates must share, for their order to be spoken of."""
-WIDER, WIDEST, UNSURE = 0.2, 3, 0.01
-"""The part by which a standard deviation may be larger, or twice that by which it may be smaller, from which
-a warning says so, and of how many columns by name, the widest; less than the last is not worth a word.
-"""
 
 
 def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
@@ -93,7 +77,7 @@ def describe(plan: Plan, fitted: Fitted, spent: Spent) -> Manifest:
             *_warnings(plan, fitted, drawable.of_rows.total),
             *_rows_alone(plan, drawable, spent.pinned.get("seed", 0)),
         ),
-        notes=(*fitted.notes, *_unseen_decimals(plan), *_formats(plan)),
+        notes=(*fitted.notes, *_notes(plan)),
         questions=tuple(MeasuredQuestion(**asdict(q)) for q in fitted.questions),
     )
 
@@ -202,14 +186,18 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     for attribute in plan.domain:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
-    yield from _unordered(plan)
-    yield from _losses(plan)
     if plan.learning is not None:
-        if plan.learning.hidden:
-            yield plan.learning.hidden
-        yield from rounded_in_words(plan.learning, plan.policy.people)
-        yield from spread_in_words(plan.learning.domain, plan.learning.fates)
-        yield from order_in_words(plan.domain)
+        from factored_mwem.pipeline.record.describe_learnt import warnings_of
+
+        yield from warnings_of(plan, plan.learning)
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    """What learning a domain told of how columns are read."""
+    if plan.learning is not None:
+        from factored_mwem.pipeline.record.describe_learnt import notes_of
+
+        yield from notes_of(plan, plan.learning)
 
 
 def _of_the_input(plan: Plan) -> Iterator[str]:
@@ -247,185 +235,6 @@ def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:
         drawn = drawable.drawn(rows, seed, ())
         if isinstance(drawn, usual.UsualBatches) and drawn.alone:
             yield f"the model is too large to keep how often two rows of a person agree: {how}"
-
-
-def _losses(plan: Plan) -> Iterator[str]:
-    """Warnings about values that learning a domain could not keep."""
-    if plan.learning is None:
-        return
-    from factored_mwem.mechanisms.worth import LOOKS, is_unique
-
-    few = {name: _few(enough, plan.policy) for name, enough in plan.learning.enough.items()}
-    looks = plan.learning.looks
-    for name in plan.learning.dropped:
-        yield f"{name!r} was left out: {LOOKS.get(looks.get(name, ''), _unseen(few[name]))}"
-    for attribute in plan.domain:
-        if attribute.name not in plan.learning.fates:  # a companion
-            continue
-        fate = plan.learning.fates[attribute.name]
-        if is_unique(attribute, fate):
-            why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
-            yield f"{attribute.name!r}: {why}; all became {OTHER!r}; --drop-unique leaves such columns out"
-        elif attribute.values == (OTHER,):  # of few rows, for in most it is missing
-            yield f"{attribute.name!r}: {_unseen(few[attribute.name])}; all became {OTHER!r}"
-        elif attribute.categories == ():
-            why = LOOKS.get(looks.get(attribute.name, ""), _unseen(few[attribute.name]))
-            yield f"{attribute.name!r}: {why}; all are missing"
-        elif (share := max(fate.other, fate.clipped)) > MUCH:
-            what = "were moved to the last bin"
-            if fate.other > fate.clipped:
-                what = (
-                    f"became {attribute.other!r} ({few[attribute.name]} cannot be told from noise for sure)"
-                )
-            rows = "the rows, each person weighing one," if plan.policy.people else "the rows"
-            yield f"{attribute.name!r}: {share:.0%} of {rows} {what}; declare its values to keep them"
-
-
-def spread_in_words(domain: Domain, fates: Mapping[str, Fate]) -> Iterator[str]:
-    """Warnings where learnt columns of numbers may be much wider or narrower than they come out; free."""
-    from factored_mwem.mechanisms.hidden_spread import MOST
-
-    told = {name: fate for name, fate in fates.items() if fate.kept > 2 * fate.moved_at_most}  # else noise
-    hidden = {name: fate.spread_hidden or 0.0 for name, fate in told.items()}
-    off = {name: max(hidden[name], 2 * (fate.spread_doubtful or 0.0)) for name, fate in told.items()}
-    widest = sorted(
-        (name for name in off if off[name] > WIDER and hidden[name] < MOST), key=lambda name: -off[name]
-    )
-    if widest:
-        named = "; ".join(_end_in_words(domain[name], told[name]) for name in widest[:WIDEST])
-        left = len(widest) - WIDEST
-        more = f"; and of {left} more column{'s' * (left > 1)}" if left > 0 else ""
-        yield f"noise leaves open where learnt columns end: {named}{more}; declare their values"
-    if alone := [name for name in hidden if hidden[name] >= MOST]:
-        what = "hardly any value but one was found, and noise may hide rare ones"
-        yield f"{what}: of {some_names([repr(name) for name in alone])}; declare their values"
-
-
-def order_in_words(domain: Domain) -> Iterator[str]:
-    """A warning about learnt dates or times of the same years that no rule ties: a row that was closed before
-    it was created looks like any other to marginals over bins. Free.
-    """
-    dated = [a for a in domain if a.learnt and a.type in ("date", "datetime") and len(a.cuts) > 1]
-    names: dict[str, None] = {}
-    for one, other in itertools.combinations(dated, 2):
-        (begin, after), (end, before) = (sorted(a.cuts[at].item() for a in (one, other)) for at in (0, -1))
-        together = one.type == other.type and end - after > ALIKE * (before - begin)
-        if together and not any({one.name, other.name} <= {*rule.columns} for rule in domain.rules):
-            names |= dict.fromkeys((one.name, other.name))
-    if names:
-        yield (
-            f"which of {some_names([repr(name) for name in names])} comes first is not kept row by row: if "
-            'one never comes before another, say so by {"order": [...]} among the rules of a domain, such as '
-            "`fmwem domain learn` writes"
-        )
-
-
-def _end_in_words(attribute: Attribute, fate: Fate) -> str:
-    """How far a column's values surely reach, where bins go further, and how far off its spread may be."""
-    less, more = fate.spread_doubtful or 0.0, fate.spread_hidden or 0.0
-    parts = [f"{less:.0%} smaller"] * (less >= UNSURE) + [f"{more:.0%} larger"] * (more >= UNSURE)
-    off = f"the standard deviation may be {' or '.join(parts)}"
-    name = shortened(repr(attribute.name))
-    if fate.ends_seen is None or attribute.edges is None:
-        return f"{name}: {off}"
-    low, high = fate.ends_seen
-    first, last = attribute.edges[0], attribute.edges[-1]
-    return f"{name} very likely has values from {low} to {high}, and bins from {first} to {last}: {off}"
-
-
-def _unordered(plan: Plan) -> Iterator[str]:
-    """A warning where the column that puts rows in order was learnt as text, or as dates whose form was not
-    known before.
-    """
-    name = plan.policy.order_by
-    if plan.learning is None or name is None:
-        return
-    kind, form = plan.domain[name].type, plan.domain[name].format
-    if kind == "string":
-        from factored_mwem.mechanisms.worth import LOOKS
-
-        why = LOOKS.get(plan.learning.looks.get(name, ""), "it was learnt as text")
-    elif kind in ("integer", "number") and form != "default":
-        why = f"its numbers are written as {form!r}, which nothing tells beforehand"
-    elif form != "default":
-        why = f"only --date-format {form!r} tells beforehand how its dates are written"
-    else:
-        return
-    yield (
-        f"{name!r}: {why}; --order-by reads numbers and ISO 8601 times: of other values the rows of a "
-        "person stay in the order of the table"
-    )
-
-
-def rounded_in_words(learning: Learning, people: bool = False) -> Iterator[str]:
-    """Warnings about columns of whole numbers of which some rows may have held decimals, as far as noise
-    tells.
-    """
-    for name, (rows, _) in learning.rounded.items():
-        if name in learning.domain and rows:
-            few = f"about {rows:,.0f} of its values"
-            if people:
-                few = f"values whose rows weigh as much as about {rows:,.0f} people"
-            yield (
-                f"{name!r} was learnt as whole numbers, but {few} may have had decimals, which are lost "
-                "then; declare it as a number if it has any"
-            )
-
-
-def _unseen_decimals(plan: Plan) -> Iterator[str]:
-    """Below how many rows decimals among whole numbers are not seen."""
-    rounded = plan.learning.rounded if plan.learning is not None else {}
-    if rounded:
-        from factored_mwem.privacy.popular import SEEN
-
-        most = max(SEEN * stddev for _, stddev in rounded.values())
-        few = f"fewer than about {most:,.0f} rows"
-        if plan.policy.people:
-            few = f"rows that weigh less than about {most:,.0f} people"
-        yield (
-            f"decimals in {few} of a column of whole numbers would not have been seen, and are rounded down"
-        )
-
-
-def _formats(plan: Plan) -> Iterator[str]:
-    """How dates and numbers are written, where noisy counts told it."""
-    learnt = plan.learning.fates if plan.learning is not None else ()
-    for attribute in plan.domain:
-        if attribute.name not in learnt or attribute.format == "default":
-            continue
-        if attribute.type in ("integer", "number"):
-            from factored_mwem.tables.codes.notation import CLOCKS
-
-            unit = ""
-            if attribute.format in CLOCKS:
-                unit = f", whole {'seconds' if '%S' in attribute.format else 'minutes'} since midnight"
-            comma = ""
-            if "," in attribute.format and attribute.type == "integer":  # a point would tell it
-                comma = "; if the comma stands before decimals, say --decimal ,"
-            told = f"are read as {attribute.format}{unit}, as noisy counts tell{comma}"
-            yield f"numbers of {attribute.name!r} {told}"
-        else:
-            yield (
-                f"dates of {attribute.name!r} are read as {attribute.format}, as noisy counts tell; where "
-                "they are written otherwise, say so with --date-format"
-            )
-
-
-def _few(enough: float, policy: Policy) -> str:
-    """The values that were not found. Of a person with several rows each weighs a part of one."""
-    if enough == math.inf:
-        return "values"
-    if policy.people:
-        return f"values whose rows weigh less than about {enough:,.0f} people"
-    return f"values that fewer than about {enough:,.0f} rows hold"
-
-
-def _unseen(few: str) -> str:
-    """The warning for a column in which hardly any value was found."""
-    return (
-        f"{few} cannot be told from noise for sure, and it has hardly any others (an identifier, free text, "
-        "or a category of many values)"
-    )
 
 
 def _stages(accountant: Accountant) -> tuple[Stage, ...]:
