@@ -35,7 +35,7 @@ from factored_mwem.mechanisms.first_domain import FURTHEST, Counted, First, tops
 from factored_mwem.mechanisms.hidden_spread import Reach, hidden_spread, reach
 from factored_mwem.mechanisms.learn import Learning, learn
 from factored_mwem.mechanisms.prune import Fate, Pruned
-from factored_mwem.pipeline.record.describe_learnt import order_in_words, spread_in_words
+from factored_mwem.pipeline.record.describe_learnt import format_in_words, order_in_words, spread_in_words
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.privacy.votes import INEXACT
@@ -397,6 +397,13 @@ def test_dates_of_the_same_years_are_said_to_come_in_no_order() -> None:
     assert words.startswith("which of 'created', 'closed' comes first is not kept")
     assert not list(order_in_words(Domain([made[0], born])))
     assert not list(order_in_words(Domain(made, rules=[{"order": ["created", "closed"]}])))
+
+
+def test_only_a_comma_between_thousands_is_asked_about() -> None:
+    """Seen to fail: also that of 1.234.567, which stands before decimals that there are none of."""
+    for pattern, asked in (("#,##0", True), ("#.##0,0", False), ("0,0 €", False)):
+        column = Attribute(name="x", type="integer", edges=(0, 9), format=pattern)
+        assert ("say --decimal ," in format_in_words(column)) is asked
 
 
 def test_a_block_that_is_full_at_both_ends_is_kept_whole() -> None:

@@ -159,6 +159,8 @@ def test_words_in_a_column_of_numbers_become_a_column_of_their_own() -> None:
     assert second["code"].tolist() == ["1", "2", "y"]
     assert first["day"].tolist()[0] == 18263.0
     assert first["day"].isna().tolist() == [False, True, False]
+    rows = rows.assign(code=["other", "other", "y"], day=["other", "", ""])  # in most rows, and in some
+    assert frames.told(rows, kinds) == {"pay": "number", "day": "date"}
 
 
 def test_an_unknown_judge_is_refused_and_the_folder_runs_as_a_command(table: Path) -> None:

@@ -46,7 +46,7 @@ def notes_of(plan: Plan, learning: Learning) -> Iterator[str]:
     yield from _unseen_decimals(learning, plan.policy.people)
     for attribute in plan.domain:
         if attribute.name in learning.fates and attribute.format != "default":
-            yield _format(attribute)
+            yield format_in_words(attribute)
 
 
 def _losses(plan: Plan, learning: Learning) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _unseen_decimals(learning: Learning, people: bool) -> Iterator[str]:
         )
 
 
-def _format(attribute: Attribute) -> str:
+def format_in_words(attribute: Attribute) -> str:
     """How a column's dates or numbers are written, as noisy counts told."""
     told = f"{attribute.name!r} are read as {attribute.format}"
     if attribute.type not in ("integer", "number"):

@@ -20,6 +20,8 @@ import pandas as pd
 
 READ = "number"
 """Value of 'NAME is' where a number could be read."""
+OTHER, UNTOLD = "other", 0.5
+"""A column is not told whose values are OTHER in so large a part of the rows: names, numbers of planes."""
 
 
 def read(path: str, missing: Sequence[str] = ()) -> pd.DataFrame:
@@ -63,6 +65,11 @@ def split(
         if kind != "category" and made[name].isna().any():
             made[f"{name} is"] = both[name].where(made[name].isna(), READ)
     return pd.DataFrame(made).loc[0], pd.DataFrame(made).loc[1]
+
+
+def told(rows: pd.DataFrame, kinds: dict[str, str]) -> dict[str, str]:
+    """The `kinds` of those columns that a release tells."""
+    return {name: kind for name, kind in kinds.items() if rows[name].eq(OTHER).mean() <= UNTOLD}
 
 
 def is_number(column: pd.Series) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from frames import answer, is_number, plain, split, tables
+from frames import answer, is_number, plain, split, tables, told
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
@@ -28,8 +28,6 @@ RARE = 10
 CATEGORIES = 250
 """A column's most frequent values; all others share one code, for a histogram has 255 bins."""
 FOLDS = 5
-OTHER, UNTOLD = "other", 0.5
-"""A column is not told whose values are OTHER in so large a part of the rows: names, numbers of planes."""
 
 
 def tabulated(first: pd.DataFrame, second: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -80,12 +78,10 @@ def utility(task: dict[str, Any]) -> dict[str, float]:
 
 
 def twosample(task: dict[str, Any]) -> dict[str, float]:
-    sides = tables(task, "real", "rows")
-    told = {name: kind for name, kind in task["kinds"].items() if sides[1][name].eq(OTHER).mean() <= UNTOLD}
-    found = {"two_sample_auc": _told_apart(task, sides, task["kinds"])}
-    few = not told or len(told) == len(task["kinds"])
-    found["two_sample_told"] = found["two_sample_auc"] if few else _told_apart(task, sides, told)
-    return found
+    sides, kinds = tables(task, "real", "rows"), task["kinds"]
+    some = told(sides[1], kinds) or kinds
+    auc = _told_apart(task, sides, kinds)
+    return {"two_sample_auc": auc, "two_sample_told": auc if some == kinds else _told_apart(task, sides, some)}
 
 
 def _told_apart(task: dict[str, Any], sides: list[pd.DataFrame], kinds: dict[str, str]) -> float:
