@@ -81,7 +81,10 @@ def twosample(task: dict[str, Any]) -> dict[str, float]:
     sides, kinds = tables(task, "real", "rows"), task["kinds"]
     some = told(sides[1], kinds) or kinds
     auc = _told_apart(task, sides, kinds)
-    return {"two_sample_auc": auc, "two_sample_told": auc if some == kinds else _told_apart(task, sides, some)}
+    return {
+        "two_sample_auc": auc,
+        "two_sample_told": auc if some == kinds else _told_apart(task, sides, some),
+    }
 
 
 def _told_apart(task: dict[str, Any], sides: list[pd.DataFrame], kinds: dict[str, str]) -> float:
