@@ -119,16 +119,18 @@ def order_in_words(domain: Domain) -> Iterator[str]:
 
 
 def _end_in_words(attribute: Attribute, fate: Fate) -> str:
-    """How far off a column's spread may be; where bins go further, how far values very likely reach."""
+    """How far off a column's spread may be; where rows go further, how far values very likely reach."""
     less, more = fate.spread_doubtful or 0.0, fate.spread_hidden or 0.0
     parts = [f"{less:.0%} smaller"] * (less >= UNSURE) + [f"{more:.0%} larger"] * (more >= UNSURE)
     off = f"{shortened(repr(attribute.name))} {' or '.join(parts)}"
     if fate.ends_seen is None or attribute.edges is None:
         return off
-    (low, high), (first, *_, last) = fate.ends_seen, attribute.edges
-    if low <= first and last <= high:
+    (least, most), edges = fate.ends_seen, attribute.edges
+    own = [value for value in attribute.special_values or () if not isinstance(value, str)]
+    low, high = min(*own, edges[0], least), max(*own, edges[-1], most)
+    if (low, high) == (least, most):
         return off
-    return f"{off} (values very likely from {low} to {high}, bins from {first} to {last})"
+    return f"{off} (values very likely reach from {least} to {most}, rows from {low} to {high})"
 
 
 def _unordered(plan: Plan, learning: Learning) -> Iterator[str]:
