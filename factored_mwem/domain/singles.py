@@ -12,13 +12,14 @@ Source: Kiefer, Wolfowitz 1956 (nonparametric maximum likelihood of a mixture); 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from factored_mwem.domain.grids import ANYWHERE, LIKELY, seen_span
+from factored_mwem.domain.steps import EXACT, MOST_APART, SMALL, SURE, steps_apart
 
 MOST_ALL, MOST, MOST_IN_CLASSES = 2**12, 2**14, 2**17
 """Single values of a column that are counted, where all are; where only those are that lie in cells which
@@ -51,24 +52,12 @@ NOBODY = 0.9
 """How likely it must be that digits have no value at all."""
 CLOCK, CLOCK_SHARE = range(60, 100), 0.1
 """Last digits that no time of a clock has, and the share of what they would hold else that noise may show."""
-STEPS_APART, FULL_STEP = range(2, 400), 16
-"""How far apart all values may lie, if each remainder by such a step has FULL_STEP values at least: prices
-that end in 99, degrees or inches that were converted.
-"""
-SURE, SMALL = 8.0, 3.0
-"""By how many deviations of its noise the count of one remainder must stand out; and how many times the noise
-of all other values it must hold, while these hold no more than that noise.
-"""
 FEWEST_ON_STEP, BESIDE = 12, 1.5
 """Values that were found, at least, whose differences show a step that the others keep, too; and how many
 times the noise of all values beside it they may seem to hold.
 """
-MOST_APART, STEPS_OUT, APART_SHARE = 2**10, 2**20, 0.1
-"""Multiples of a step in a column's cells at most, how many steps from 0 they may lie, and the part of what
-cells hold that they must have.
-"""
-FEWEST_APART, EXACT = 5, 1e-9
-"""Numbers that show a step that all are multiples of, at least; and how far off one may be, in steps."""
+STEPS_OUT, APART_SHARE = 2**20, 0.1
+"""How many steps from 0 multiples of a step may lie, and the part of what cells hold that they must have."""
 PARTS = 16
 """Of how often values are drawn, in rows: weights are whole numbers."""
 LEVELS, LEAST, ROUNDS, SAMPLE = 40, 0.25, 40, 4096
@@ -330,7 +319,7 @@ def _by_digits(units: np.ndarray, counts: np.ndarray, level: np.ndarray, stddev:
     """float64[value]: how many times its level a value comes by its last digits alone, as expected from all
     of them; 1 where they don't stand out; 0 where most likely nothing has these digits.
     """
-    apart = _steps_apart(units, counts, stddev)
+    apart = steps_apart(units, counts, stddev)
     if apart is not None:
         return apart * (level.sum() / (level * apart).sum())
     for base in BASES:
@@ -350,25 +339,6 @@ def _by_digits(units: np.ndarray, counts: np.ndarray, level: np.ndarray, stddev:
         if (level * factor).sum() > 0:
             return factor * (level.sum() / (level * factor).sum())
     return np.ones(len(units))
-
-
-def _steps_apart(units: np.ndarray, counts: np.ndarray, stddev: float) -> np.ndarray | None:
-    """bool[value]: those that lie a step apart, whose counts stand out most; None where no step shows that
-    the counts of all others are noise, and small beside those.
-    """
-    best, most = None, SURE
-    for step in STEPS_APART:
-        if len(units) < FULL_STEP * step:
-            break
-        last = units % step
-        sizes, sums = np.bincount(last, minlength=step), np.bincount(last, counts, minlength=step)
-        out = sums / (stddev * np.sqrt(np.maximum(sizes, 1)))
-        at = int(np.argmax(out))
-        noise = stddev * float(len(units) - sizes[at]) ** 0.5
-        left = float(counts.sum() - sums[at])
-        if out[at] > most and left < noise < sums[at] / SMALL:
-            best, most = last == at, float(out[at])
-    return best
 
 
 def _chosen(posterior: np.ndarray, tried: np.ndarray, level: np.ndarray) -> np.ndarray | None:
@@ -416,33 +386,6 @@ def _posterior(
     weights = likelihood(slice(None)) * prior
     weights /= weights.sum(axis=1, keepdims=True)
     return weights, tried
-
-
-def step_of(values: Iterable[float]) -> float | None:
-    """What all `values` are multiples of, in few digits where it has few: miles that were converted from
-    knots. None where no step, or fewer than FEWEST_APART of them, show it.
-
-    >>> step_of([3 * 1.15078, 4 * 1.15078, 7 * 1.15078, 10 * 1.15078, 25 * 1.15078])
-    1.15078
-    >>> step_of([0.3, 1.7, 2.9, 3.14159265, 4.0]) is None
-    True
-    """
-    sizes = np.unique(np.abs([value for value in values if value]))
-    if len(sizes) < FEWEST_APART:
-        return None
-    step = float(sizes[0])
-    for size in sizes[1:].tolist():
-        left = size
-        while left > sizes[-1] / MOST_APART / 2:  # Euclid's, with what rounding leaves for nothing
-            step, left = left, abs(step - round(step / left) * left)
-    times = np.rint(sizes / step)
-    if times[0] < 1:
-        return None
-    step = float(np.mean(sizes / times))
-    if times[-1] > MOST_APART or np.abs(sizes / step - times).max() > EXACT * times[-1]:
-        return None
-    short = (float(f"{step:.{digits}g}") for digits in range(1, 18))
-    return next((few for few in short if np.allclose(times * few, sizes, rtol=1e-14, atol=0.0)), step)
 
 
 def around(edges: np.ndarray, units: np.ndarray) -> np.ndarray:

@@ -12,19 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from factored_mwem.domain.attribute import MARKERS, OTHER, WIDEST, Attribute, is_moment
+from factored_mwem.domain.coarse_grids import MICROS_A_DAY, YEARS, coarse_grid, wide_grid
 from factored_mwem.domain.grids import (
     FINE,
     GROWTH,
     LIKELY,
-    MICROS_A_DAY,
     MOST_BINS,
-    YEARS,
     across_zero,
     around_span,
     bins,
-    coarse_grid,
     cut_outwards,
-    wide_grid,
     with_tails,
     with_values_left,
 )

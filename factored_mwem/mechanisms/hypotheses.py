@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from factored_mwem.domain.coarse_grids import coarse_grid
 from factored_mwem.domain.functions import EQUAL, FUNCTIONS, Function, applied
-from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.tables.codes.broken import LINEAR, LINEAR_MAPS, PRODUCT, SUM, Hypothesis

@@ -21,13 +21,12 @@ import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.coarse_grids import TINY, coarse_grid
 from factored_mwem.domain.grids import (
     CLEAR,
     MULTIPLES,
     PIECES,
-    TINY,
     clear_span,
-    coarse_grid,
     near_zero_together,
     refine,
     rounded_to,

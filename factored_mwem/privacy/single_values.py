@@ -15,17 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from factored_mwem.accounting.accountant import SINGLE, Charge, Mechanism, price, scale_for
-from factored_mwem.domain.grids import LIKELY, MOST_BINS, coarse_grid, level
-from factored_mwem.domain.singles import (
-    ABSENT,
-    CLASSES,
-    FEWEST_ON_STEP,
-    MOST,
-    Signal,
-    SingleCells,
-    Singles,
-    step_of,
-)
+from factored_mwem.domain.coarse_grids import coarse_grid
+from factored_mwem.domain.grids import LIKELY, MOST_BINS, level
+from factored_mwem.domain.singles import ABSENT, CLASSES, FEWEST_ON_STEP, MOST, Signal, SingleCells, Singles
+from factored_mwem.domain.steps import step_of
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session

@@ -18,7 +18,8 @@ from audit.check import Check, stage
 from audit.stages import ONE, REPLACE, SWAP_TWO, TWO, ZCDP
 from factored_mwem.accounting.accountant import Budget, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.grids import CLEAR, coarse_grid
+from factored_mwem.domain.coarse_grids import coarse_grid
+from factored_mwem.domain.grids import CLEAR
 from factored_mwem.domain.public_lists import list_of
 from factored_mwem.privacy import discover
 from factored_mwem.privacy.popular import popular_together as second_look

@@ -19,7 +19,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from factored_mwem import Attribute, Domain, FmwemError, NothingLearnt, release
-from factored_mwem.domain.grids import coarse_grid
+from factored_mwem.domain.coarse_grids import coarse_grid
 from factored_mwem.files.files import IfExists
 from factored_mwem.tables.backends.codes import encode_table
 from factored_mwem.tables.codes.codec import fit_columns

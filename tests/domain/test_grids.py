@@ -11,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factored_mwem.domain import grids
+from factored_mwem.domain.coarse_grids import coarse_grid, wide_grid
 
 UNITS = ("number", "integer", "date", "datetime")
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_grids_rise_and_are_of_the_units_own_type(unit: str) -> None:
-    for grid in (grids.coarse_grid(unit), grids.wide_grid(unit)):
+    for grid in (coarse_grid(unit), wide_grid(unit)):
         assert (np.diff(grid) > 0).all()
         assert grid.dtype == (np.float64 if unit == "number" else np.int64)
     if unit in ("number", "integer"):
-        assert 0 in grids.coarse_grid(unit) and set(range(-3, 10)) <= set(grids.wide_grid("integer").tolist())
+        assert 0 in coarse_grid(unit) and set(range(-3, 10)) <= set(wide_grid("integer").tolist())
 
 
 def test_what_stands_out_is_found_alone_or_together_and_noise_is_not() -> None:
@@ -165,7 +166,7 @@ def test_every_bin_keeps_a_value_that_is_not_special(edges: set[int], special: s
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_tails_go_beyond_both_ends_by_the_public_grid(unit: str) -> None:
-    grid = grids.coarse_grid(unit)
+    grid = coarse_grid(unit)
     middle = len(grid) // 2 + 12
     nothing = np.zeros(len(grid) - 1, dtype=bool)
     edges = grid[middle : middle + 3]
@@ -181,7 +182,7 @@ def test_tails_go_beyond_both_ends_by_the_public_grid(unit: str) -> None:
 
 def test_tails_begin_as_narrow_as_the_cells_beside_them() -> None:
     """Seen to fail: beyond the age of 75 came one bin to 99."""
-    grid = grids.coarse_grid("integer")
+    grid = coarse_grid("integer")
     nothing = np.zeros(len(grid) - 1, dtype=bool)
     made = grids.with_tails(np.arange(18, 76), grid, (1, 1), nothing).tolist()
     assert made[made.index(75) :][:8] == [75, 76, 79, 88, 99, 100, 115, 200]
@@ -222,7 +223,7 @@ def test_what_lies_outside_all_that_stands_out_is_evened() -> None:
 
 def test_empty_cells_around_0_are_one_on_each_side() -> None:
     """Seen to fail: the noise of forty of them hid the other half of a column of numbers around 0."""
-    grid = grids.coarse_grid("number")
+    grid = coarse_grid("number")
     counts = np.zeros(len(grid) - 1, dtype=np.int64)
     inside = (grid[:-1] >= -2) & (grid[1:] <= 2)
     counts[np.flatnonzero(inside)[[0, 1, -2, -1]]] = 200
@@ -268,7 +269,7 @@ def test_full_cells_at_an_end_are_cut_as_often_as_noise_allows() -> None:
 
 def test_narrow_cells_at_nines_end_no_tail() -> None:
     """Seen to fail: beyond 97.80, counted in hundredths, came one bin from 100 to 200."""
-    grid = grids.coarse_grid("integer")
+    grid = coarse_grid("integer")
     made = grids.with_tails(np.arange(2450, 9790, 110), grid, (110, 110), np.zeros(len(grid) - 1, dtype=bool))
     assert [edge for edge in made.tolist() if 9710 < edge <= 20_000] == [
         9820, 9999, 10_000, 10_150, 11_140, 14_110, 20_000,
@@ -301,7 +302,7 @@ def test_of_one_value_its_size_is_the_span(known: tuple[int, int], less: float) 
 
 @pytest.mark.filterwarnings("error")
 def test_the_largest_numbers_are_discounted_by_a_finite_amount() -> None:
-    far = grids.coarse_grid("number")
+    far = coarse_grid("number")
     assert np.isfinite(grids.discounted(np.zeros(len(far) - 1), np.ones(1), far, (0.0, 1e-300))).all()
 
 
@@ -324,7 +325,7 @@ def test_each_multiple_is_one_of_the_one_before() -> None:
 
 @pytest.mark.parametrize("unit", ["integer", "number"])
 def test_beyond_0_bins_reach_as_far_as_the_span(unit: str) -> None:
-    grid = grids.coarse_grid(unit)
+    grid = coarse_grid(unit)
     edges = np.array([-2, -1, 0, 5, 20, 7500, 9000]).astype(grid.dtype)
     made = grids.across_zero(edges, grid, (0, 7500))
     assert made.tolist() == [-5000, -1000, -200, -50, -10, 0, 5, 20, 7500, 9000]

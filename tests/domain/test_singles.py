@@ -8,14 +8,13 @@ import pytest
 from factored_mwem.domain import singles
 from factored_mwem.domain.singles import (
     FEWEST_ON_STEP,
-    MOST_APART,
     MOST_IN_CLASSES,
     SingleCells,
     Singles,
     around,
     on_comb,
-    step_of,
 )
+from factored_mwem.domain.steps import MOST_APART, step_of
 
 
 def cells_and_counts(counts: np.ndarray, stddev: float, seed: int) -> tuple[SingleCells, np.ndarray]:

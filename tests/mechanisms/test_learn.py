@@ -24,8 +24,8 @@ from support.rows import codes_in
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.coarse_grids import coarse_grid
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.domain.singles import SingleCells
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning

@@ -26,8 +26,9 @@ from support.tables import UNITS, as_text, every_unit
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.coarse_grids import coarse_grid
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.grids import CLEAR, CROWDED, MULTIPLES, coarse_grid
+from factored_mwem.domain.grids import CLEAR, CROWDED, MULTIPLES
 from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.domain.attribute import MAX_NUMBER, ONE_BIN_EACH, WIDEST, Attribute
-from factored_mwem.domain.grids import MICROS_A_DAY, with_values_left
+from factored_mwem.domain.coarse_grids import MICROS_A_DAY
+from factored_mwem.domain.grids import with_values_left
 from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, written
 from factored_mwem.tables.codes.mass import MOST_BINS, RARE, mass_edges, popular
 from factored_mwem.tables.codes.notation import told_exactly
