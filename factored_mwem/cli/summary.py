@@ -227,7 +227,11 @@ def _alone(manifest: Manifest) -> tuple[list[str], list[str]]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 3] + "..."
+    """Between words: a part of a number is another one."""
+    if len(text) <= MOST_LETTERS:
+        return text
+    start = text[: MOST_LETTERS - 4]
+    return f"{start.rpartition(' ')[0] or start} ..."
 
 
 def _asks_for_pairs(manifest: Manifest) -> bool:

@@ -344,13 +344,13 @@ def test_columns_whose_ends_noise_leaves_open_are_named_the_widest_first() -> No
     (words,) = spread_in_words(domain, fates)
     assert words == (
         "noise leaves open where learnt columns end, so declare their values; standard deviations may really "
-        "be: 'c' 50% larger; 'd' 15% smaller (values very likely reach from 3 to 250, rows from 1 to 307); "
+        "be: 'c' 50% larger; 'd' 15% smaller (very likely from 3 to 250, rows from 1 to 307); "
         "'b' 25% larger; and 1 more column"
     )
     assert list(spread_in_words(domain, {"a": fates["a"]})) == []
     beyond = Domain([Attribute(name="x", type="integer", edges=(20, 90, 200), special_values=(-200,))])
     for most, said in (
-        (161, "(values very likely reach from -200 to 161, rows from -200 to 200)"),
+        (161, "(very likely from -200 to 161, rows from -200 to 200)"),
         (200, "larger"),
     ):
         (words,) = spread_in_words(beyond, {"x": fate._replace(spread_hidden=0.3, ends_seen=(-200, most))})

@@ -122,7 +122,7 @@ def _end_in_words(attribute: Attribute, fate: Fate) -> str:
     """How far off a column's spread may be; where rows go further, how far values very likely reach."""
     less, more = fate.spread_doubtful or 0.0, fate.spread_hidden or 0.0
     parts = [f"{less:.0%} smaller"] * (less >= UNSURE) + [f"{more:.0%} larger"] * (more >= UNSURE)
-    off = f"{shortened(repr(attribute.name))} {' or '.join(parts)}"
+    off = f"{shortened(attribute.name)!r} {' or '.join(parts)}"
     if fate.ends_seen is None or attribute.edges is None:
         return off
     (least, most), edges = fate.ends_seen, attribute.edges
@@ -130,7 +130,7 @@ def _end_in_words(attribute: Attribute, fate: Fate) -> str:
     low, high = min(*own, edges[0], least), max(*own, edges[-1], most)
     if (low, high) == (least, most):
         return off
-    return f"{off} (values very likely reach from {least} to {most}, rows from {low} to {high})"
+    return f"{off} (very likely from {least} to {most}, rows from {low} to {high})"
 
 
 def _unordered(plan: Plan, learning: Learning) -> Iterator[str]:
