@@ -65,7 +65,7 @@ def test_each_way_to_write_dates_is_told_from_all_others(pattern: str) -> None:
     assert written.kinds.get("day", 0) == (midnights if ":" in pattern else 0)
 
 
-def test_dates_in_words_are_told_and_come_back() -> None:
+def test_dates_in_words_are_told_and_read() -> None:
     """Seen to fail: each was taken for a text of its own, and became `other`."""
     for pattern in WORDED:
         days = [day.replace(day=day.day if "%d" in pattern else 1) for day in DAYS]
