@@ -141,17 +141,19 @@ def read_notation(
     and None where noisy counts do not tell. Cost: a fourth of `cost` for what stands beside them and, where
     that is told, the rest for their digits.
     """
-    told = vote_on_beside(session, name, sealed, seen, cost / 4).told(BELIEVED)
+    votes = vote_on_beside(session, name, sealed, seen, cost / 4)
+    told = votes.told(BELIEVED)
+    counted = votes.noisy[told] if isinstance(told, int) else 0.0
     if isinstance(told, int):
         told = vote_on_digits(session, name, sealed, told, cost * 3 / 4)
     if told is None:
         return seen, None
-    kinds = {kind: rows for kind, rows in zip(NUMBERS, told.places, strict=False) if rows}
-    look = "clock" if told.pattern in CLOCKS else "amount"
-    if not kinds:  # all of them are in brackets: as many places as plain numbers have
-        plain = {kind: seen.of(kind) for kind in NUMBERS if seen.believed(kind)} or {NUMBERS[0]: 1.0}
-        kinds = {kind: seen.of(look) * rows / sum(plain.values()) for kind, rows in plain.items()}
-    return seen.read(look, kinds, told.zeros), told.pattern
+    places = {kind: rows for kind, rows in zip(NUMBERS, told.places, strict=False) if rows}
+    if not places:  # all of them are in brackets: as many places as plain numbers have
+        places = {kind: seen.of(kind) for kind in NUMBERS if seen.believed(kind)} or {NUMBERS[0]: 1.0}
+    whole = sum(places.values())  # how many there are one count tells better than many
+    kinds = {kind: (counted or whole) * rows / whole for kind, rows in places.items()}
+    return seen.read("clock" if told.pattern in CLOCKS else "amount", kinds, told.zeros), told.pattern
 
 
 def vote_on_beside(session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction) -> BesideVotes:

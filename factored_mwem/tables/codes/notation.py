@@ -322,6 +322,7 @@ def written_with(beside: int, noisy: np.ndarray, stddev: float, believed: float)
     of a `stddev`; None where that is plainly. That the comma stands before decimals must be `believed`.
     """
     votes, least = noisy.reshape(DIGITS).astype(np.float64), min(believed, STANDS_OUT) * stddev
+    votes[:, 0, 1:-1] = 0.0  # without a mark nothing stands behind it
     point, comma = (float(votes[:, MARKS.index(mark), :-1].sum()) for mark in ".,")
     sure = believed * stddev * (len(STYLES) * (MOST_PLACES + 1)) ** 0.5
     mark = "," if comma > max(point, sure) else "."
