@@ -80,10 +80,11 @@ class Levels:
 
     def view(self, variables: Iterable[int]) -> View:
         """The variables in the order of their attributes."""
-        return tuple(sorted(variables, key=lambda v: int(self.attribute[v])))
+        return tuple(sorted(variables, key=self._owner.__getitem__))
 
     def cells(self, view: Iterable[int]) -> int:
-        return math.prod(int(self.sizes[v]) for v in view)
+        size = self._size
+        return math.prod([size[v] for v in view])
 
     def coarse_enough(self, view: View, most: int) -> View | None:
         """The view with its largest attributes at coarser levels until it has at most `most` cells; None
@@ -131,7 +132,25 @@ class Levels:
 
     def holds(self, clique: Iterable[int], v: int) -> int | None:
         """The variable of `clique` that fixes v, v itself or a finer one of its attribute, or None."""
-        return next((u for u in clique if self.attribute[u] == self.attribute[v] and u <= v), None)
+        owner = self._owner
+        attribute = owner[v]
+        return next((u for u in clique if u <= v and owner[u] == attribute), None)
+
+    def attributes_of(self, view: View) -> list[int]:
+        """The attribute of each variable."""
+        owner = self._owner
+        return [owner[v] for v in view]
+
+    @cached_property
+    def _owner(self) -> list[int]:
+        """`attribute`, `_size`: `sizes`, as lists, which are read one by one in half the time."""
+        owner: list[int] = self.attribute.tolist()
+        return owner
+
+    @cached_property
+    def _size(self) -> list[int]:
+        size: list[int] = self.sizes.tolist()
+        return size
 
 
 def padded(views: Sequence[View], width: int = 0) -> np.ndarray:

@@ -160,8 +160,10 @@ class FittingViews:
         own = self.views.levels.attribute[list(view)]
         stale = self._holding(forest.components_by_id[int(forest.part_of[own[0]])].attributes)
         self._stale |= stale
-        shared = np.isin(self.views.attributes, own).sum(axis=1)
-        self._must |= stale & ((shared > 1) | (len(forest.components_by_id) != self._components))
+        if len(forest.components_by_id) == self._components:
+            touched = np.flatnonzero(stale)
+            stale[touched] = np.isin(self.views.attributes[touched], own).sum(axis=1) > 1
+        self._must |= stale
         self._components = len(forest.components_by_id)
         later = np.flatnonzero(~self._offered)
         self._offered[later] = np.isin(self.views.attributes[later], [-1, *own.tolist()]).all(axis=1)

@@ -102,7 +102,8 @@ def single_shares(candidates: Candidates) -> list[Fraction]:
         part * Fraction(round(w * 2**20), 2**20)
         for part, w in zip(initial_shares(domain.shape, candidates.numbers), weight.tolist(), strict=True)
     ]
-    return [part / sum(parts) for part in parts]
+    whole = sum(parts)
+    return [part / whole for part in parts]
 
 
 def level_shares(candidates: Candidates, groups: dict[int, Hierarchy]) -> list[Fraction]:

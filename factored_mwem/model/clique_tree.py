@@ -71,7 +71,7 @@ class CliqueTree:
                 least, cliques = cells, others
         return _tree(levels, cliques)
 
-    @property
+    @cached_property
     def attributes(self) -> tuple[int, ...]:
         return tuple(sorted({int(self.levels.attribute[v]) for clique in self.cliques for v in clique}))
 
@@ -160,7 +160,8 @@ def chained(levels: Levels, variables: Iterable[int]) -> set[tuple[int, int]]:
     """Both directions between each variable in use and the next coarser one in use of its attribute."""
     used = set(variables)
     pairs = set()
-    for chain in levels.chains:
+    for a in set(levels.attribute[sorted(used)].tolist()):
+        chain = levels.chains[a]
         for fine, coarse in itertools.pairwise(v for v in chain if v in used):
             pairs |= {(fine, coarse), (coarse, fine)}
     return pairs

@@ -92,8 +92,8 @@ class Estimate:
 
     def measured(self, public: View) -> list[Measurement]:
         """The measurements, without what stood for those of `public` attributes alone."""
-        inside, attribute = set(public), self.forest.levels.attribute
-        return [m for m in self.measurements if not inside.issuperset(attribute[list(m.positions)].tolist())]
+        inside, of = set(public), self.forest.levels.attributes_of
+        return [m for m in self.measurements if not inside.issuperset(of(m.positions))]
 
     def take(self, measured: Sequence[Measurement]) -> None:
         """Add measurements that lie within cliques; `finish` fits them."""
@@ -116,7 +116,7 @@ class Estimate:
         used = [
             i
             for i, m in enumerate(self.measurements)
-            if inside.issuperset(forest.levels.attribute[list(m.positions)].tolist())
+            if inside.issuperset(forest.levels.attributes_of(m.positions))
         ]
         views = [self.measurements[i].positions for i in used]
         theta = np.concatenate([self.thetas[i] for i in used])

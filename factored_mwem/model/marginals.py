@@ -381,13 +381,11 @@ def _splits(levels: Levels, finest: np.ndarray) -> Splits:
     """How every variable comes from its `finest` shared one, `int64[variable]` (-1: not asked for), with
     shares of 1, which are right where it is itself.
     """
-    groups = [
-        levels.between(v, u) if u >= 0 else np.zeros(int(levels.sizes[v]), dtype=np.int64)
-        for v, u in enumerate(finest.tolist())
-    ]
-    first = np.cumsum([0, *map(len, groups[:-1])], dtype=np.int64)
+    ends = np.cumsum(levels.sizes, dtype=np.int64)
+    first, codes = ends - levels.sizes, np.zeros(ends[-1], dtype=np.int64)
+    for v in np.flatnonzero(finest >= 0).tolist():
+        codes[first[v] : ends[v]] = levels.between(v, int(finest[v]))
     coarse = np.where(finest < 0, 1, levels.sizes[finest])
-    codes = np.concatenate(groups)
     return Splits(levels.sizes, coarse, first, codes, np.ones(len(codes)))
 
 
