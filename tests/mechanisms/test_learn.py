@@ -960,5 +960,6 @@ def test_bins_of_dates_lie_where_their_format_can_write_them(form: str) -> None:
     else:
         assert str(found_edges[0]) == "1969-01-01" and str(found_edges[-1]) == "2069-01-01"
     check_type(First.of(found).attribute, pa.string())
-    facts = {"name": "x", "type": "date", "learnt": True, "format": "%b %Y", "edges": ["2022-01-01", "2023-01-01"]}
-    check_type(Attribute.model_validate(facts | {"special": ["2022-12-01"]}), pa.string())  # the last day is in it
+    facts = {"name": "x", "type": "date", "learnt": True, "format": "%b %Y"}
+    facts |= {"edges": ["2022-01-01", "2022-12-01", "2022-12-31"], "specialValues": ["2022-12-01"]}
+    check_type(Attribute.model_validate(facts), pa.string())  # its last day is written as a special value
