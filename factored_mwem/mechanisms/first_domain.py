@@ -43,6 +43,8 @@ PART = 2.0
 """Standard deviations of its noise that a coarse cell at an end holds for each part that it is cut into."""
 TOPS = (12, 23, 31, 59, 100)
 """Where whole numbers often end by nature: months, hours, days, minutes, per cent."""
+YEARS_OF_TWO_DIGITS = -365, 36_160
+"""Days since 1970: 1969-01-01, and 2069-01-01, which is beyond."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
@@ -204,7 +206,8 @@ def bounds_of(found: FoundColumn) -> tuple[float, float]:
     if found.unit in MOMENTS:
         scale = 1 if found.unit == "date" else MICROS_A_DAY
         first, last = bounds_of_type(found.column)  # in microseconds, where it has any
-        return max(int(YEARS[0]) * scale, first), min(int(YEARS[-1]) * scale - 1, last)
+        years = YEARS_OF_TWO_DIGITS if "%y" in (found.format or "") else (int(YEARS[0]), int(YEARS[-1]))
+        return max(years[0] * scale, first), min(years[1] * scale - 1, last)
     if found.format in CLOCKS and found.unit == "integer" and found.scale == 1:
         return 0, 86_399 if "%S" in found.format else 1_439
     arrow = value_type(found.column.type)
@@ -255,6 +258,9 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     edges = np.unique(np.array([e for e in [*edges, *ends] if ends[0] <= e <= ends[1]], dtype=grid.dtype))
     if found.type == "number":  # of huge ones several are one number, as a domain file has them
         edges = edges[np.unique(edges / found.scale, return_index=True)[1]]
+    if found.unit == "date" and found.format and "%d" not in found.format:
+        months = (edges - 1).astype("M8[D]").astype("M8[M]") + 1  # all dates are the first of one
+        edges = np.unique(months.astype("M8[D]").astype(np.int64))
     if len(edges) < 2:
         least = max(limits[0], 0)
         edges = np.array([least, least + found.tick]).astype(grid.dtype)

@@ -259,6 +259,12 @@ def crowded() -> list[Configuration]:
     ]
 
 
+def alike() -> Configuration:
+    """Two columns that say the same: of their pairs few cells hold all rows, and stand out of the noise."""
+    columns, choices = ("education", "education-num", "sex"), {"epsilon": 3.0, "rounds": 4}
+    return Configuration("columns that say the same", "arrow", columns=columns, choices=choices)
+
+
 FUNCTIONS = ("education", "education-num", "schooling", "decade", "age")
 """A number that follows from a text, a copy of it, and the tens of a number."""
 
@@ -342,4 +348,4 @@ def matrix() -> list[Configuration]:
     every += [look(*way, "csv") for look in looks for way in ways]
     every += [each for way in ways for each in looked(*way, "csv")]
     every += [with_public(learnt=learnt) for learnt in (False, True)]
-    return [*every, *peopled(), *crowded(), spelt(), noted()]
+    return [*every, *peopled(), *crowded(), spelt(), noted(), alike()]

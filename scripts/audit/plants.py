@@ -5,6 +5,7 @@ configuration of `fmwem verify`, or both, stand beside it and must then see it.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -17,15 +18,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, calculated, crowded, looked, noted, of_people, of_two, related, spelt
+from audit.matrix import (
+    Configuration,
+    alike,
+    calculated,
+    crowded,
+    looked,
+    noted,
+    of_people,
+    of_two,
+    related,
+    spelt,
+)
 from factored_mwem.accounting import accountant
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.singles import SingleCells
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.mechanisms import plan, tree
 from factored_mwem.privacy import discover, functions, noise
+from factored_mwem.privacy.counts import CandidateTables
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.other.edges import AllEdges, Edges
 from factored_mwem.privacy.single_values import Looked
@@ -149,6 +163,29 @@ def with_a_sign_and_without(honest: Any) -> Any:
 def told_in_pairs(_: Any) -> Any:
     """A cell tells something to each of the others that are like it."""
     return lambda self, most: np.array([0, (self.counts**2).sum(), 0, 0], dtype=np.int64)
+
+
+def ended_by_the_table(honest: Any) -> Any:
+    """Whether there is another look at all columns follows from how many rows there are."""
+
+    def looked(session: Any, fields: Any, profiles: Any, few: float, most: Fraction, _: Any) -> Fraction:
+        odd = bool(profiles[0]._contents.counts.sum() % 2)
+        first: Fraction = honest(session, fields, profiles, few, most, lambda seen: odd)
+        return first
+
+    return looked
+
+
+def all_beside_what_stands_out(honest: Any) -> Any:
+    """Where more stands out, that and the summed gaps are the score, not the larger of both."""
+
+    def scores(self: CandidateTables, answers: Answers) -> np.ndarray:
+        whole, clear = (
+            honest(self, answers._replace(sparse=least)).copy() for least in (math.inf, answers.sparse)
+        )
+        return np.where(clear > whole, clear + whole, clear)
+
+    return scores
 
 
 def pairs_that_share(_: Any) -> Any:
@@ -530,6 +567,10 @@ PLANTS = (
     Plant("a number with a sign and without", ColumnProfile, "beside_votes", with_a_sign_and_without,
           verify=Verify(noted())),
     Plant("pairs of cells at a glance", ColumnProfile, "told", told_in_pairs, verify=Verify(LEARNT)),
+    Plant("a glance that the table ends", discover, "glances", ended_by_the_table,
+          verify=Verify(LEARNT, 10, "depend")),
+    Plant("a score of what stands out and of all the rest", CandidateTables, "scores",
+          all_beside_what_stands_out, verify=Verify(alike())),
     Plant("pairs of rows that share a text", ColumnProfile, "beyond", pairs_that_share,
           verify=Verify(LEARNT)),
     Plant("rows that break a function counted with all like them", broken, "_breaks", with_all_like_them,

@@ -17,7 +17,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.course import MAX_ROUNDS, Course, choose_rounds
 from factored_mwem.mechanisms.rounds import Schedule
-from factored_mwem.mechanisms.shares import NUMBERS_TIMES, initial_shares, one_way_share
+from factored_mwem.mechanisms.shares import NUMBERS_TIMES, discovery_share, initial_shares, one_way_share
 from factored_mwem.request.policy import Policy
 from factored_mwem.request.promise import DISCOVERY_DELTA
 from factored_mwem.workload.workload import Workload
@@ -97,6 +97,13 @@ def test_what_discovery_has_counted_takes_no_more_than_groups_would() -> None:
     assert wide[0] == 0.5 and 0.2 < wide[1] < 0.3 and wide[1] == groups[1] == groups[0]
     assert small[0] == small[1] < groups[1]
     assert share(136, 100)[1] == 0.5
+
+
+def test_a_budget_that_is_rounded_down_to_nothing_has_shares() -> None:
+    """So that the noise is refused in words. Seen to fail: a division by zero."""
+    policy = Policy.of(epsilon=1e-12, delta=1e-200)
+    budget = policy.budget(learn_domain=True)
+    assert budget.amount == 0 and discovery_share(policy, budget, 0.0, 2) == policy.domain_budget
 
 
 def test_no_round_where_nothing_is_left_to_choose() -> None:

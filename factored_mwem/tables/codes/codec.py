@@ -128,7 +128,11 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
 
 
 def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
-    """Whether a type tells the extremes apart (0.5 is no integer) and holds them (1e300 is no float32)."""
+    """Whether a type tells the extremes apart (0.5 is no integer) and holds them (1e300 is no float32).
+    Learnt dates without a day stand for any of their month.
+    """
+    if attribute.type == "date" and "%" in attribute.format and "%d" not in attribute.format:
+        return True
     if attribute.type == "number" and not attribute.categorical:
         return not np.isinf(read_units(attribute, plain(extremes)).filled(0)).any()
     codes = np.arange(len(attribute.values))
