@@ -344,10 +344,15 @@ def test_columns_whose_ends_noise_leaves_open_are_named_the_widest_first() -> No
     (words,) = spread_in_words(domain, fates)
     assert words == (
         "noise leaves open where learnt columns end: 'c': the standard deviation may be 50% larger; 'd' very "
-        "likely has values from 3 to 250, and bins from 1 to 307: the standard deviation may be 15% smaller; "
-        "'b': the standard deviation may be 25% larger; and of 1 more column; declare their values"
+        "likely has values from 3 to 250, and may come out from 1 to 307: the standard deviation may be 15% "
+        "smaller; 'b': the standard deviation may be 25% larger; and of 1 more column; declare their values"
     )
     assert list(spread_in_words(domain, {"a": fates["a"]})) == []
+    x = Domain([Attribute(name="x", type="integer", edges=(20, 90, 200), special_values=(-200,))])
+    told = (fate._replace(spread_hidden=0.3, ends_seen=(-200, high)) for high in (161, 200))
+    first, second = (next(spread_in_words(x, {"x": each})) for each in told)
+    assert "values from -200 to 161, and may come out from -200 to 200: the" in first  # seen to fail: from 20
+    assert "end: 'x': the standard deviation may be 30% larger" in second
     (words,) = spread_in_words(domain, {"a": fate._replace(spread_hidden=10.0), "b": fates["a"]})
     assert words.startswith("hardly any value but one was found") and words.endswith(
         ": of 'a'; declare their values"
@@ -439,6 +444,18 @@ def test_nothing_beyond_0_that_does_not_stand_out(
     noisy[first.attribute.bin_codes], noisy[first.attribute.special_codes] = counts, popular
     cuts = pruning.prune_domain(first, noisy, 20.0).attribute.cuts
     assert (cuts[0], cuts[-1]) == ends
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_popular_value_beyond_0_lets_bins_reach_no_further(sign: int) -> None:
+    """Seen to fail: -200, which stands for missing, let noise further out begin a column at -4,892."""
+    edges, counts = np.array([-5000, -1000, -200, 0, 500, 1000]), np.array([50, 20, 10, 300, 150])
+    edges, counts = (edges, counts) if sign > 0 else (-edges[::-1], counts[::-1])
+    found = FoundColumn(pa.field("x", pa.int64(), False), "integer", 900, 900, values={-200.0 * sign: 400.0})
+    facts = {"name": "x", "type": "integer", "edges": edges.tolist(), "specialValues": [-200 * sign]}
+    first = First(found, Attribute.model_validate(facts), edges, np.array([-200 * sign]))
+    low, high = pruning._within_nature(first, (0, 5), counts, np.full(5, 20.0))
+    assert (edges[low], edges[high]) == ((-200, 1000) if sign > 0 else (-1000, 1000))
 
 
 def test_debts_among_balances_are_kept() -> None:

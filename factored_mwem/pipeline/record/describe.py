@@ -328,9 +328,13 @@ def _end_in_words(attribute: Attribute, fate: Fate) -> str:
     name = shortened(repr(attribute.name))
     if fate.ends_seen is None or attribute.edges is None:
         return f"{name}: {off}"
-    low, high = fate.ends_seen
-    first, last = attribute.edges[0], attribute.edges[-1]
-    return f"{name} very likely has values from {low} to {high}, and bins from {first} to {last}: {off}"
+    seen = fate.ends_seen
+    own = [value for value in attribute.special_values or () if not isinstance(value, str)]
+    low, high = min(*own, attribute.edges[0], seen[0]), max(*own, attribute.edges[-1], seen[1])
+    if (low, high) == seen:
+        return f"{name}: {off}"
+    values = f"{name} very likely has values from {seen[0]} to {seen[1]}"
+    return f"{values}, and may come out from {low} to {high}: {off}"
 
 
 def _unordered(plan: Plan) -> Iterator[str]:
