@@ -344,14 +344,17 @@ def test_columns_whose_ends_noise_leaves_open_are_named_the_widest_first() -> No
     (words,) = spread_in_words(domain, fates)
     assert words == (
         "noise leaves open where learnt columns end: 'c': the standard deviation may be 50% larger; 'd' very "
-        "likely has values from 3 to 250, and may come out from 1 to 307: the standard deviation may be 15% "
-        "smaller; 'b': the standard deviation may be 25% larger; and of 1 more column; declare their values"
+        "likely reaches at least from 3 to 250, and may come out from 1 to 307: the standard deviation may "
+        "be 15% smaller; 'b': the standard deviation may be 25% larger; and of 1 more column; declare their "
+        "values"
     )
     assert list(spread_in_words(domain, {"a": fates["a"]})) == []
     x = Domain([Attribute(name="x", type="integer", edges=(20, 90, 200), special_values=(-200,))])
     told = (fate._replace(spread_hidden=0.3, ends_seen=(-200, high)) for high in (161, 200))
     first, second = (next(spread_in_words(x, {"x": each})) for each in told)
-    assert "values from -200 to 161, and may come out from -200 to 200: the" in first  # seen to fail: from 20
+    assert (
+        "reaches at least from -200 to 161, and may come out from -200 to 200: the" in first
+    )  # seen to fail: from 20
     assert "end: 'x': the standard deviation may be 30% larger" in second
     (words,) = spread_in_words(domain, {"a": fate._replace(spread_hidden=10.0), "b": fates["a"]})
     assert words.startswith("hardly any value but one was found") and words.endswith(

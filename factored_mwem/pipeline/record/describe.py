@@ -333,8 +333,8 @@ def _end_in_words(attribute: Attribute, fate: Fate) -> str:
     low, high = min(*own, attribute.edges[0], seen[0]), max(*own, attribute.edges[-1], seen[1])
     if (low, high) == seen:
         return f"{name}: {off}"
-    values = f"{name} very likely has values from {seen[0]} to {seen[1]}"
-    return f"{values}, and may come out from {low} to {high}: {off}"
+    reaches = f"{name} very likely reaches at least from {seen[0]} to {seen[1]}"
+    return f"{reaches}, and may come out from {low} to {high}: {off}"
 
 
 def _unordered(plan: Plan) -> Iterator[str]:
