@@ -239,19 +239,20 @@ def _within_nature(
     first: First, ends: tuple[int, int], counts: np.ndarray, deviations: np.ndarray
 ) -> tuple[int, int]:
     """The same ends, but on the other side of 0 nothing where that does not stand out alone: most columns
-    begin or end there, and beside much noise what lies beyond seemed to go on.
+    begin or end there, and beside much noise what lies beyond seemed to go on. Popular values there reach
+    as far as they do: -200 often stands for missing.
     """
-    low, high = ends
-    zero = int(np.searchsorted(first.inner_edges, 0))
-    if low < zero < high and first.inner_edges[zero] == 0:
+    (low, high), edges, values = ends, first.inner_edges, first.values
+    zero = int(np.searchsorted(edges, 0))
+    if low < zero < high and edges[zero] == 0:
         negative, positive = (
             seen_span(counts[side], deviations[side], ANYWHERE) for side in (slice(zero), slice(zero, None))
         )
-        if not negative and (positive or (first.values >= 0).any()) and not (first.values < 0).any():
-            low = zero
-        elif negative and not positive and not (first.values > 0).any():
-            high = zero
-    edges = first.inner_edges
+        below, above = (edges.searchsorted(values[s], "right") for s in (values < 0, values > 0))
+        if not negative and (positive or (values >= 0).any()):
+            low = max(low, int(min(below - 1, default=zero)))
+        elif negative and not positive:
+            high = min(high, int(max(above, default=zero)))
     tops = [top + 1 for top in tops_of(first.found) if min([edges[low], *first.values]) in (0, 1)]
     for end in np.searchsorted(edges, tops).tolist():
         if low < end < high and edges[end] in tops:

@@ -78,7 +78,7 @@ class Worth:
         hidden = hides_nearly_all(seen)
         if hidden:
             what = "nearly every cell is missing, or holds a text that is too rare to be told from noise"
-            raise self._nothing(what, rows, alone=columns == 1)
+            raise self._nothing(what, max(rows, 0.0), alone=columns == 1)
         return (rows - unsure >= fewest or TOLD * unsure < fewest) and hidden is False
 
     def check_rows(self, rows: float, types: Sequence[str]) -> None:
