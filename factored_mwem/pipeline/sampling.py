@@ -80,7 +80,7 @@ class Batches:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_written", self.schema)
         object.__setattr__(self, "_drawing", Drawing(self.model))
-        fine = finer_pairs(self.model, self.aims, CELLS_A_ROW * self.rows)
+        fine = finer_pairs(self.model, self.aims, CELLS_A_ROW * min(self.rows, self.size))
         object.__setattr__(self, "_fine", fine)
         aims = [*self.aims, *fine]
         object.__setattr__(self, "_shares", shares_of(self.model, aims) if self.rows else [])
