@@ -14,7 +14,7 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First
-from factored_mwem.mechanisms.functions import SURE, Relation, bound, wanted
+from factored_mwem.mechanisms.functions import Relation, bound, wanted
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.functions import PrivateBroken
 from factored_mwem.privacy.rows import SealedQuery
@@ -26,9 +26,13 @@ from factored_mwem.tables.codes.kinds import MOMENTS
 
 SHARE = Fraction(1, 50)
 """Of the whole budget, for all orders together."""
-STAKE = 6
-"""At least so many times the number of rows that may break an order would break it by chance. Noise hides at
-most twice that number, but for once in 700 times: a third of what rows have that keep no order.
+SURE = 2.0
+"""An order is taken to hold where the number of rows that break it is within so many standard deviations of
+the noise from none: one of 40 that do is not, for in doubt rows keep none.
+"""
+STAKE = 9
+"""At least so many times that number would break it by chance. Noise hides at most two and a half times that
+number, but for once in 700 times: less than a third of what rows have that keep no order.
 """
 CROSSED = 2 / 3
 """At most this share of the pairs of values may be out of order, for an order to be asked about: more than a

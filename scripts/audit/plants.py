@@ -17,7 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.matrix import Configuration, calculated, crowded, looked, noted, of_people, of_two, related, spelt
+from audit.matrix import (
+    Configuration,
+    calculated,
+    crowded,
+    looked,
+    noted,
+    of_people,
+    of_two,
+    ordered,
+    related,
+    spelt,
+)
 from factored_mwem.accounting import accountant
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
@@ -523,6 +534,8 @@ PLANTS = (
           verify=Verify(related("add-remove", 1, "csv"))),
     Plant("rows that break arithmetic counted with all like them", broken, "_breaks", with_all_like_them,
           verify=Verify(calculated("add-remove", 1, "csv"))),
+    Plant("rows out of order counted with all like them", broken, "_breaks", with_all_like_them,
+          verify=Verify(ordered("add-remove", 1, "csv"))),
     Plant("all rows of two codes that leave a third open", functions, "undetermined", of_open_combinations,
           verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a number with decimals has two keys", discover, "first_keys", counted_twice,
