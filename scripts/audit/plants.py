@@ -162,6 +162,11 @@ def with_all_like_them(honest: Any) -> Any:
     return lambda *asked: honest(*asked) | bool(honest(*asked).any())
 
 
+def counted_two_times(honest: Any) -> Any:
+    """One row that breaks a function, or an order, counts for two."""
+    return lambda *asked: 2 * honest(*asked)
+
+
 def of_open_combinations(_: Any) -> Any:
     """Not the rows beside the most frequent code, but all rows with a combination of more than one."""
 
@@ -534,7 +539,7 @@ PLANTS = (
           verify=Verify(related("add-remove", 1, "csv"))),
     Plant("rows that break arithmetic counted with all like them", broken, "_breaks", with_all_like_them,
           verify=Verify(calculated("add-remove", 1, "csv"))),
-    Plant("rows out of order counted with all like them", broken, "_breaks", with_all_like_them,
+    Plant("a row out of order that counts twice", broken, "_breaks", counted_two_times,
           verify=Verify(ordered("add-remove", 1, "csv"))),
     Plant("all rows of two codes that leave a third open", functions, "undetermined", of_open_combinations,
           verify=Verify(of_two("add-remove", 1, "csv"))),
