@@ -139,7 +139,8 @@ def learn(
     _check_texts(session, rows, found, most)
     firsts = [First.of(column) for column in found]
     relations = relations_in(session, table, firsts, policy, rows)
-    orders = orders_in(session, table, firsts, policy, rows, relations)
+    untold = [first for first in firsts if first.attribute.name not in told]
+    orders = orders_in(session, table, untold, policy, rows, relations)
     looked = to_measure(firsts, relations)
     first = Domain([*(one.attribute for one in looked), *known])
     session = session.encode(first, table)
