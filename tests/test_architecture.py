@@ -134,8 +134,8 @@ def _called(node: ast.AST | None) -> str:
 
 
 HANDED_TO = (
-    "encode of counts_together discover popular_together relations_in single_values learn read read_edges "
-    "seal_rows check_numbers isinstance"
+    "encode of counts_together discover orders_in popular_together relations_in single_values learn read "
+    "read_edges seal_rows check_numbers isinstance"
 )
 """What may be given a private table: it reads public facts alone, or seals what it reads."""
 PUBLIC = "schema check_column check_domain text without bounded fingerprint form cluster zone "

@@ -65,7 +65,9 @@ def is_tie(rule: Rule) -> bool:
 
 
 def ties_of(rules: Sequence[Rule], derived: Derived) -> Ties:
-    """The ties of all rules. Raises InputError where two would pull at one column, or another rule would."""
+    """The ties of all rules. Raises InputError where two would pull at one column, or another rule would, and
+    where one would pull at values that rows exchange.
+    """
     ties: Ties = {}
     for rule in rules:
         if isinstance(rule, Computed) and is_tie(rule):
@@ -85,6 +87,14 @@ def ties_of(rules: Sequence[Rule], derived: Derived) -> Ties:
         if both:
             name = min(both)
             raise InputError(f"rule {i + 1} names {name!r}, which another rule computes or computes from")
+    exchanged = {name for rule in rules if isinstance(rule, Order) and rule.exchange for name in rule.order}
+    for i, rule in enumerate(rules):
+        held_still = isinstance(rule, Implication | Exclusion) or (
+            isinstance(rule, Order) and not rule.exchange
+        )
+        if held_still and exchanged & set(rule.columns):
+            name = min(exchanged & set(rule.columns))
+            raise InputError(f"rule {i + 1} names {name!r}, whose values rows exchange to be in order")
     return ties
 
 

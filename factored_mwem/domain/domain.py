@@ -157,8 +157,13 @@ class Domain:
 
     @cached_property
     def chains(self) -> list[Chain]:
-        """The columns that rules put in order."""
+        """The columns that rules put in order, by ruling out combinations."""
         return of_rules.chains_of(self.rules, {a.name: a for a in self.attributes})
+
+    @cached_property
+    def exchanges(self) -> list[Chain]:
+        """Those that are put in order when rows are drawn, by an exchange of values."""
+        return of_rules.chains_of(self.rules, {a.name: a for a in self.attributes}, exchange=True)
 
     @property
     def cut_columns(self) -> tuple[str, ...]:
@@ -220,7 +225,7 @@ class Domain:
             except ValueError as error:
                 raise InputError(f"rule {i + 1}: {error}") from None
         try:
-            _ = self.zeros, self.chains, self.combinations
+            _ = self.zeros, self.chains, self.exchanges, self.combinations
         except ValueError as error:
             raise InputError(str(error)) from None
 

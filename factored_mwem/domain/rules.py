@@ -82,9 +82,12 @@ class Exclusion(_Rule):
 
 
 class Order(_Rule):
-    """The first column is at most the second, wherever neither is null."""
+    """The first column is at most the second, wherever neither is null. With `exchange` no combination is
+    ruled out: rows that are drawn exchange values until it holds, so that columns keep their own counts.
+    """
 
     order: tuple[str, str]
+    exchange: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -240,9 +243,11 @@ Deriving = Derivation | Lookup | Sum | Product | Computed
 """The rules that say what a column is."""
 
 
-def in_words(rule: Deriving) -> str:
-    """What a rule says of the column that it computes."""
+def in_words(rule: Deriving | Order) -> str:
+    """What a rule says of the column that it computes, or of the lesser one."""
     first, *others = map(repr, rule.columns)
+    if isinstance(rule, Order):
+        return f"{first} <= {others[0]}"
     if isinstance(rule, Product):
         return f"{first} is {' x '.join(others)}"
     if isinstance(rule, Sum):
@@ -351,11 +356,15 @@ class Chain(NamedTuple):
     pairs: tuple[tuple[str, str], ...]
 
 
-def chains_of(rules: Sequence[Rule], attributes: Mapping[str, Attribute]) -> list[Chain]:
-    """The chains of all rules. Raises ValueError for columns in a circle, and for three or more whose bins
-    differ: pairs alone would not tell whether a value between two others is left.
+def chains_of(
+    rules: Sequence[Rule], attributes: Mapping[str, Attribute], *, exchange: bool = False
+) -> list[Chain]:
+    """The chains of all rules that are kept by an exchange, or of all others. Raises ValueError for columns
+    in a circle, and for three or more whose bins differ, where nothing is exchanged: pairs alone would not
+    tell whether a value between two others is left.
     """
-    pending = list(dict.fromkeys(rule.order for rule in rules if isinstance(rule, Order)))
+    orders = (rule for rule in rules if isinstance(rule, Order) and rule.exchange == exchange)
+    pending = list(dict.fromkeys(rule.order for rule in orders))
     chains = []
     while pending:
         names, pairs = set(pending[0]), list[tuple[str, str]]()
@@ -364,7 +373,7 @@ def chains_of(rules: Sequence[Rule], attributes: Mapping[str, Attribute]) -> lis
             pairs += near
             pending = [pair for pair in pending if pair not in near]
         chain = Chain(_sorted(names, pairs), tuple(pairs))
-        for name in chain.names[1:] if len(names) > 2 else ():
+        for name in chain.names[1:] if len(names) > 2 and not exchange else ():
             if not _same_bins(attributes[chain.names[0]], attributes[name]):
                 what = f"{chain.names[0]!r} and {name!r} are in order with a third column"
                 raise ValueError(f"{what}, so they need the same edges and special values")

@@ -68,7 +68,7 @@ def zeros_of(
     for i, rule in enumerate(rules):
         try:
             if isinstance(rule, Order):
-                zeros.append(_ordered(rule, attributes, index))
+                zeros += _ordered(rule, attributes, index)
             elif isinstance(rule, Computed) and rule.as_ != EQUAL:
                 zeros += _tied(rule, attributes, index)
             for box in _boxes(rule, attributes):
@@ -112,8 +112,10 @@ def _zeros(
     yield Zeros(positions, tuple(masks[name].astype(np.int64) for name in names), forbidden)
 
 
-def _ordered(rule: Order, attributes: Mapping[str, Attribute], index: Mapping[str, int]) -> Zeros:
-    """The pairs of codes of which no value of the first is at most one of the second."""
+def _ordered(rule: Order, attributes: Mapping[str, Attribute], index: Mapping[str, int]) -> list[Zeros]:
+    """The pairs of codes of which no value of the first is at most one of the second; none where values are
+    exchanged.
+    """
     first, second = (attributes[name] for name in rule.order)
     if first.name == second.name:
         raise ValueError(f"{first.name!r} is named twice in a rule of order")
@@ -130,7 +132,7 @@ def _ordered(rule: Order, attributes: Mapping[str, Attribute], index: Mapping[st
     forbidden = (low[:, None] > high[None, :]) & placed(first)[:, None] & placed(second)[None, :]
     if forbidden[np.ix_(placed(first), placed(second))].all() and not (first.nullable or second.nullable):
         raise ValueError(f"no value of {first.name!r} is at most one of {second.name!r}")
-    return _merged(index[first.name], index[second.name], forbidden)
+    return [] if rule.exchange else [_merged(index[first.name], index[second.name], forbidden)]
 
 
 def _tied(rule: Computed, attributes: Mapping[str, Attribute], index: Mapping[str, int]) -> Iterator[Zeros]:

@@ -20,7 +20,7 @@ from factored_mwem.domain.derived import ends_of
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import EQUAL, applied, points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Arithmetic, Computed, Deriving
+from factored_mwem.domain.rules import Arithmetic, Computed, Deriving, Order
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import SeenValues, hypotheses_of, values_of
@@ -58,7 +58,7 @@ MIN_CELLS = 2**17
 class Relation:
     """A rule that was found, the noisy number of rows that `broken` it, and its standard deviation."""
 
-    rule: Deriving
+    rule: Deriving | Order
     broken: int
     stddev: float
 

@@ -29,6 +29,7 @@ from factored_mwem.mechanisms.functions import (
     to_measure,
 )
 from factored_mwem.mechanisms.maps import maps_in, maps_share
+from factored_mwem.mechanisms.orders import in_one_domain, orders_in
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain, with_losses
 from factored_mwem.mechanisms.public_joint import PublicJoint
 from factored_mwem.mechanisms.result import told_marginal
@@ -105,6 +106,8 @@ def learn(
     worth.check_found(rows, found)
     firsts = [First.of(column) for column in found]
     relations = relations_in(session, table, firsts, policy, rows)
+    untold = [first for first in firsts if first.attribute.name not in told]
+    orders = orders_in(session, table, untold, policy, rows, relations)
     looked = to_measure(firsts, relations)
     first = Domain([*(one.attribute for one in looked), *known])
     session = session.encode(first, table)
@@ -132,7 +135,9 @@ def learn(
     learnt = sum(a < len(looked) for a in kept)
     own = list(zip(pruned[:learnt], measured[:learnt], strict=True))
     hidden = worth.check_settled(rows, own, relations)
-    learning = replace(_learnt(session, found, (firsts, known), pruned, measured, relations), hidden=hidden)
+    learning = replace(
+        _learnt(session, found, (firsts, known), pruned, measured, (relations, orders)), hidden=hidden
+    )
     if public is None:
         return _with_maps(learning, policy, rows)
     return _among(_with_maps(learning, policy, rows, public.names), public.names, table.schema.names)
@@ -170,12 +175,12 @@ def _learnt(
     before: tuple[Sequence[First], Sequence[Attribute]],
     pruned: Sequence[Pruned],
     measured: Sequence[Measurement],
-    relations: Sequence[Relation],
+    held: tuple[Sequence[Relation], Sequence[Relation]],
 ) -> Learning:
     """What is learnt, with the columns that follow from others. `before`: the first attributes of all
-    columns of the table, and others that are known.
+    columns of the table, and others that are known. `held`: the functions, and the orders.
     """
-    firsts, known = before
+    (firsts, known), (relations, orders) = before, held
     attributes = {made.attribute.name: made.attribute for made in pruned}
     fates = {made.attribute.name: made.fate for made in pruned}
     attributes |= derived_attributes(relations, firsts, attributes)
@@ -183,6 +188,7 @@ def _learnt(
     relations = that_fit([attributes[name] for name in names], relations)
     rules = [relation.rule for relation in relations]
     domain = Domain(map(attributes.__getitem__, names), rules=rules)
+    domain, orders = in_one_domain(domain, orders)
     for name, rule in domain.derived.items():
         fates[name] = min((fates[of] for of in rule.sources), key=lambda fate: fate.kept)
     grains = session.unit.grains or 1
@@ -199,7 +205,7 @@ def _learnt(
             if column.rounded_stddev and column.type == "integer"
         },
         tuple(one.attribute.name for one in firsts if one.attribute.name not in attributes),
-        tuple(relations),
+        (*relations, *orders),
         looks={column.column.name: column.looks for column in found if column.looks in LOOKS},
     )
 

@@ -18,7 +18,7 @@ from factored_mwem.domain.derived import single_valued
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Arithmetic, Derivation, Lookup
+from factored_mwem.domain.rules import Arithmetic, Derivation, Lookup, Order
 from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, compatible, sifted, wanted
 from factored_mwem.privacy.functions import Dependency, PrivateUndetermined
 from factored_mwem.privacy.session import Measurement, Session
@@ -126,6 +126,7 @@ def _follows(domain: Domain) -> list[int]:
     """The attributes that may follow from others: no rule computes with them."""
     held = {rule.compute for rules in domain.ties.values() for rule in rules} | set(domain.ties)
     held |= {name for rule in domain.rules if isinstance(rule, Arithmetic) for name in rule.of}
+    held |= {name for rule in domain.rules if isinstance(rule, Order) for name in rule.order}
     return [b for b, name in enumerate(domain.modelled.names) if name not in held]
 
 

@@ -249,6 +249,8 @@ class Plan:
             domain = Domain(attributes, dialect=domain.dialect)
         if domain.zeros and policy.engine == "mwem":
             raise InputError("engine='mwem' cannot keep rules that rule out combinations; leave it at 'tree'")
+        if domain.exchanges and policy.people:
+            raise InputError('rows of people exchange no values: leave "exchange" out of the rules of order')
         public = PublicJoint.of(request.public, domain.modelled).positions
         candidates, left_out, limits = fitting(workload, domain, policy, scope.machine, companions, public)
         names = domain.modelled.names

@@ -84,7 +84,11 @@ class CompletedRows:
             drawn[:, own] = self._drawing.codes_given(len(own), given, rng, lost=failed)
             lost[own] = failed
         columns = dict(
-            zip(self.schema.names, decode_table(domain, list(drawn), self.schema, rng), strict=True)
+            zip(
+                self.schema.names,
+                decode_table(domain, list(drawn), self.schema, rng, exchange=False),
+                strict=True,
+            )
         )
         for i, name in enumerate(self._names):
             own_values = self._as_released(domain[name], plain(known.column(name)), columns[name])

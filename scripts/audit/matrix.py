@@ -101,6 +101,9 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> pd.DataFrame:
     frame["knots"] = [repr((row + 20 if row % 4 else row // 4 % 6 + 1) * KNOT) for row in range(len(frame))]
     frame["pay"] = [f"${years}50" if years < "8" else f"${years},500" for years in frame["education-num"]]
     frame["at"] = [f"{int(age) // 4}:{int(age) % 4 * 15:02}" for age in frame["age"]]
+    begun = pd.to_datetime("2020-01-01") + pd.to_timedelta(frame["age"].astype(int) * 7, unit="D")
+    ended = begun + pd.to_timedelta(frame["education-num"].astype(int), unit="D")
+    frame = frame.assign(begun=begun.dt.strftime("%Y-%m-%d"), ended=ended.dt.strftime("%Y-%m-%d"))
     frame["code"] = [str(row * 7919 % 99_991) for row in range(len(frame))]
     frame = frame.astype(str)[list(columns)]
     if by_id:
@@ -295,6 +298,11 @@ def of_two(relation: str, k: int, source: str) -> Configuration:
     return related(relation, k, source, OF_TWO, "functions of two")
 
 
+def ordered(relation: str, k: int, source: str) -> Configuration:
+    """The same of two columns of dates, of which one never comes before the other."""
+    return related(relation, k, source, ("begun", "ended", "sex"), "orders")
+
+
 def looked(relation: str, k: int, source: str) -> list[Configuration]:
     """Learnt, of a column of whole numbers but for some, of one of codes among a hundred thousand, which is
     looked at again, and of one of multiples of a step, of which those that are not popular have cells; at an
@@ -344,7 +352,7 @@ def matrix() -> list[Configuration]:
     for engine, relation, delta in itertools.product(("tree", "mwem"), RELATIONS, DELTAS):
         every.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
     every.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
-    looks, ways = (related, calculated, of_two), (("add-remove", 1), ("replace", 3))
+    looks, ways = (related, calculated, of_two, ordered), (("add-remove", 1), ("replace", 3))
     every += [look(*way, "csv") for look in looks for way in ways]
     every += [each for way in ways for each in looked(*way, "csv")]
     every += [with_public(learnt=learnt) for learnt in (False, True)]

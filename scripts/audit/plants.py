@@ -27,6 +27,7 @@ from audit.matrix import (
     noted,
     of_people,
     of_two,
+    ordered,
     related,
     spelt,
 )
@@ -196,6 +197,11 @@ def pairs_that_share(_: Any) -> Any:
 def with_all_like_them(honest: Any) -> Any:
     """One row that breaks a function makes all rows break it."""
     return lambda *asked: honest(*asked) | bool(honest(*asked).any())
+
+
+def counted_two_times(honest: Any) -> Any:
+    """One row that breaks a function, or an order, counts for two."""
+    return lambda *asked: 2 * honest(*asked)
 
 
 def of_open_combinations(_: Any) -> Any:
@@ -577,6 +583,8 @@ PLANTS = (
           verify=Verify(related("add-remove", 1, "csv"))),
     Plant("rows that break arithmetic counted with all like them", broken, "_breaks", with_all_like_them,
           verify=Verify(calculated("add-remove", 1, "csv"))),
+    Plant("a row out of order that counts twice", broken, "_breaks", counted_two_times,
+          verify=Verify(ordered("add-remove", 1, "csv"))),
     Plant("all rows of two codes that leave a third open", functions, "undetermined", of_open_combinations,
           verify=Verify(of_two("add-remove", 1, "csv"))),
     Plant("a number with decimals has two keys", discover, "first_keys", counted_twice,

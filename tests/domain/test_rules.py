@@ -64,6 +64,14 @@ REFUSED: list[tuple[Any, str]] = [
         [{"order": ["x", "y"]}, {"order": ["y", "b"]}],
         "'x' and 'y' are in order with a third column, so they need the same edges",
     ),
+    (
+        [{"order": ["x", "y"], "exchange": True}, {"order": ["y", "x"], "exchange": True}],
+        "'x' comes before itself by the rules of order",
+    ),
+    (
+        [{"order": ["x", "y"], "exchange": True}, {"never": {"a": "p", "x": 7}}],
+        "rule 2 names 'x', whose values rows exchange to be in order",
+    ),
     ([{"order": ["x", "u"]}], "'x' is of type integer, 'u' of type number"),
     ([{"order": ["a", "d"]}], "'a' is of type string, which has no order"),
     ([{"derive": "d", "from": "a", "map": {"p": "low"}}], "the map of 'd' has no entry for 'q' of 'a'"),
@@ -225,6 +233,7 @@ def _inside(view: Any, cells: np.ndarray, levels: Levels, code: dict[int, int]) 
 
 def test_order_leaves_what_can_be_in_order() -> None:
     """Codes of which some values are in order stay, however their bins lie; others are ruled out."""
+    assert not ruled({"order": ["x", "y"], "exchange": True}).zeros
     domain = ruled({"order": ["x", "y"]})
     (zeros,) = domain.zeros
     cells = zeros.forbidden[np.ix_(*zeros.classes)]

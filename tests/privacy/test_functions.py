@@ -38,6 +38,7 @@ HYPOTHESES = [
     Hypothesis("tens", "y", ("x",)),
     Hypothesis("linear", "y", ("x",), 60.0, 1.0),
     Hypothesis("product", "y", ("x", "x")),
+    Hypothesis("order", "y", ("x",)),
 ]
 OTHERS: list[Row] = [CELLS[0], CELLS[1], CELLS[2]]
 CODED = Domain.from_dict({"a": 2, "b": 3, "c": 2})

@@ -113,8 +113,8 @@ def order_in_words(domain: Domain) -> Iterator[str]:
     if names:
         yield (
             f"which of {some_names([repr(name) for name in names])} comes first is not kept row by row: if "
-            'one never comes before another, say so by {"order": [...]} among the rules of a domain, such as '
-            "`fmwem domain learn` writes"
+            'one never comes before another, say so by {"order": [...], "exchange": true} among the rules of '
+            "a domain, such as `fmwem domain learn` writes"
         )
 
 

@@ -195,9 +195,9 @@ class PeopleFacts(Part):
 
 
 class FoundRule(Part):
-    """A rule by which a column follows from others, found inside the budget and kept in every row: `rule` in
-    the form of a domain, and in `words`. `broken`: the noisy number of rows (or grains of people) that break
-    it, with standard deviation `stddev`.
+    """A rule by which a column follows from others, or is never above another, found inside the budget and
+    kept in every row: `rule` in the form of a domain, and in `words`. `broken`: the noisy number of rows (or
+    grains of people) that break it, with standard deviation `stddev`.
     """
 
     words: str

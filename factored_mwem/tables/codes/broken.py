@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import WIDEST
 from factored_mwem.domain.functions import EQUAL, applied
-from factored_mwem.domain.rules import Arithmetic, Computed, Product, Sum
+from factored_mwem.domain.rules import Arithmetic, Computed, Order, Product, Sum
 from factored_mwem.tables.codes.kinds import KINDS
 from factored_mwem.tables.codes.parsing import plain
 from factored_mwem.tables.codes.profile import ColumnProfile, Weighted
 from factored_mwem.tables.codes.rest import Known
 from factored_mwem.tables.inputs.table import Table
 
-SUM, LINEAR, PRODUCT = "sum", "linear", "product"
+SUM, LINEAR, PRODUCT, ORDER = "sum", "linear", "product", "order"
 _UNITS = (10, 100, 1000, 10**6, 60, 3600, 24, 1440, 7, 12, 2.54, 0.3048, 1.609, 1.609344, 0.4536, 0.45359237)
 LINEAR_MAPS = (
     (1.8, 32.0),
@@ -40,7 +40,8 @@ ABSENT = ("null", "marker")
 
 class Hypothesis(NamedTuple):
     """That in every row column `target` is a function of `sources`: EQUAL to the only one, their SUM, their
-    PRODUCT, LINEAR in the only one (`times` it, `plus` a number), or one of FUNCTIONS of it. Public.
+    PRODUCT, LINEAR in the only one (`times` it, `plus` a number), or one of FUNCTIONS of it; or that it is at
+    most the only one (ORDER). Public.
     """
 
     function: str
@@ -54,7 +55,9 @@ class Hypothesis(NamedTuple):
         return (self.target, *self.sources)
 
     @property
-    def rule(self) -> Arithmetic | Computed:
+    def rule(self) -> Arithmetic | Computed | Order:
+        if self.function == ORDER:
+            return Order(order=(self.target, self.sources[0]), exchange=True)
         if self.function == SUM:
             return Sum(sum=self.target, of=self.sources)
         if self.function == PRODUCT:
@@ -99,7 +102,8 @@ def broken(
     says how numbers and times are read, in whole units.
 
     A copy is broken by cells that differ, unless both are missing. A function is kept where all its sources
-    can be read and it is what they make, and where one of them cannot be read, and it neither.
+    can be read and it is what they make, and where one of them cannot be read, and it neither. An order is
+    broken only where both can be read.
     """
     cells = {name: _Cells(column, known[name]) for name, column in columns.items()}
     each = np.int64(1) if weights is None else weights
@@ -113,6 +117,9 @@ def _breaks(hypothesis: Hypothesis, cells: Mapping[str, _Cells]) -> np.ndarray:
         return _differ(target, sources[0])
     units, read = target.units
     values, present = units[target.place], read[target.place]
+    if hypothesis.function == ORDER:
+        own, readable = (of[sources[0].place] for of in sources[0].units)
+        return present & readable & (values > own)
     if hypothesis.function in (LINEAR, PRODUCT):
         expected, complete = _calculated(hypothesis.rule, target, sources)
         return np.where(complete & present, np.abs(values - expected) > HALF, complete != present)
@@ -127,12 +134,12 @@ def _breaks(hypothesis: Hypothesis, cells: Mapping[str, _Cells]) -> np.ndarray:
 
 
 def _calculated(
-    rule: Arithmetic | Computed, target: _Cells, sources: Sequence[_Cells]
+    rule: Arithmetic | Computed | Order, target: _Cells, sources: Sequence[_Cells]
 ) -> tuple[np.ndarray, np.ndarray]:
     """(float64[row]: what the rule makes of the sources in units of the target, before it is rounded,
     bool[row]: whether all can be read).
     """
-    assert not isinstance(rule, Computed)
+    assert not isinstance(rule, Computed | Order)
     parts, complete = list[np.ndarray](), np.ones(len(target.place), dtype=bool)
     for source in sources:
         units, read = source.units

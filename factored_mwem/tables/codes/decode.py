@@ -275,3 +275,14 @@ def label_text(label: Label) -> str:
     if label is None:
         return "(missing)"
     return shortened(str(label).lower() if isinstance(label, bool) else str(label))
+
+
+def replaced(column: pa.Array, rows: np.ndarray, values: pa.Array) -> pa.Array:
+    """The column with other values in these rows."""
+    place = np.arange(len(column))
+    place[rows] = len(column) + np.arange(len(rows))
+    if pa.types.is_dictionary(column.type):
+        both = pa.chunked_array([column, values]).unify_dictionaries().combine_chunks()
+    else:
+        both = pa.concat_arrays([column, values])
+    return both.take(pa.array(place))

@@ -16,7 +16,7 @@ from factored_mwem.domain.functions import EQUAL
 from factored_mwem.domain.rules import Arithmetic, Chain, Computed, Derivation, Lookup, Order
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codes.codec import encode
-from factored_mwem.tables.codes.decode import as_string, column_of, decode, from_units, typed
+from factored_mwem.tables.codes.decode import as_string, column_of, decode, from_units, replaced, typed
 from factored_mwem.tables.codes.parsing import is_text, plain, read_units, spelt, value_type
 
 MAX_TRIES = 16
@@ -54,15 +54,27 @@ def check_rules(domain: Domain, schema: pa.Schema) -> None:
 
 
 def decode_table(
-    domain: Domain, codes: Sequence[np.ndarray], schema: pa.Schema, rng: np.random.Generator
+    domain: Domain,
+    codes: Sequence[np.ndarray],
+    schema: pa.Schema,
+    rng: np.random.Generator,
+    *,
+    exchange: bool = True,
 ) -> list[pa.Array]:
-    """Columns of the types in `schema`, in its order, from int[row] of each modelled attribute."""
+    """Columns of the types in `schema`, in its order, from int[row] of each modelled attribute. `exchange`:
+    whether rows may exchange values.
+    """
     by_name = dict(zip(domain.modelled.names, codes, strict=True))
     made: Columns = {
         name: decode(domain[name], drawn, schema.field(name), rng) for name, drawn in by_name.items()
     }
     for chain in domain.chains:
         _put_in_order(chain, domain, by_name, made, rng)
+    for chain in domain.exchanges if exchange else ():
+        from factored_mwem.tables.codes.exchange import put_in_order
+
+        put_in_order(chain, domain, made)
+        by_name = {name: of for name, of in by_name.items() if name not in chain.names}
     for source, rules in domain.ties.items():
         from factored_mwem.tables.codes.tie import tie
 
@@ -133,12 +145,12 @@ def _put_in_order(
         for name in chain.names:
             field = pa.field(name, made[name].type)
             fresh = decode(domain[name], codes[name][wrong], field, rng)
-            made[name] = _replaced(made[name], wrong, fresh)
+            made[name] = replaced(made[name], wrong, fresh)
     drawn = {name: of[out] for name, of in units.items()}
     for name, put in _squeezed(chain, domain, {n: codes[n][wrong] for n in chain.names}, drawn).items():
         rows = np.flatnonzero(~np.ma.getmaskarray(drawn[name]))
         fixed = typed(domain[name], from_units(domain[name], put[rows]), made[name].type, safe=False)
-        made[name] = _replaced(made[name], wrong[rows], fixed)
+        made[name] = replaced(made[name], wrong[rows], fixed)
 
 
 def _squeezed(
@@ -159,14 +171,3 @@ def _squeezed(
             free = np.ma.getmaskarray(units[below])
             put[name] = np.where(free, put[name], np.maximum(put[name], put[below]))
     return put
-
-
-def _replaced(column: pa.Array, rows: np.ndarray, values: pa.Array) -> pa.Array:
-    """The column with other values in these rows."""
-    place = np.arange(len(column))
-    place[rows] = len(column) + np.arange(len(rows))
-    if pa.types.is_dictionary(column.type):
-        both = pa.chunked_array([column, values]).unify_dictionaries().combine_chunks()
-    else:
-        both = pa.concat_arrays([column, values])
-    return both.take(pa.array(place))
