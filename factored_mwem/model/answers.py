@@ -65,7 +65,7 @@ class ModelAnswers:
             buffer.append(tables)
             at += len(tables)
         starts, parts = starts.astype(np.int64), np.concatenate(buffer)
-        return Answers(which, float(model.total), slots, strides, starts, parts, harm, sparse)
+        return Answers(which, float(model.total), slots, strides, starts, parts, float(harm), float(sparse))
 
     def work(self, forest: Forest, which: np.ndarray) -> np.ndarray:
         """float64[k]: about how many operations the answer to each of the bases in `which` takes."""
