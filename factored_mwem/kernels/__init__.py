@@ -9,7 +9,7 @@ numba compiles two seconds of text for its message on shapes; `np.empty` and a l
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from threading import RLock
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,6 +29,10 @@ U4x2 = Annotated[np.ndarray, "uint32", 2]
 U8x2 = Annotated[np.ndarray, "uint64", 2]
 
 
+_MAKING = RLock()
+"""Two threads that call the same kernel first share one object of numba's, so that it is compiled once."""
+
+
 class Kernel:
     """A function that numba compiles when it is first called, or loads from the cache on disk; until then
     numba is not imported, for which a command that calls no kernel would wait a fifth of a second.
@@ -38,18 +42,23 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], cached: bool, options: dict[str, Any]) -> None:
         self.py_func, self._cached, self._options = function, cached, options
+        self._made: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
-        return self._compiled(*arguments)
+        return (self._made or self._compiled())(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._compiled, name)
+        if name in ("py_func", "_made"):  # of a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._compiled(), name)
 
-    @cached_property
     def _compiled(self) -> Any:
         from factored_mwem.kernels.caching import jitted
 
-        return jitted(self.py_func, self._cached, self._options)
+        with _MAKING:
+            if self._made is None:
+                self._made = jitted(self.py_func, self._cached, self._options)
+        return self._made
 
     @property
     def argument_types(self) -> tuple[Any, ...]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -314,6 +317,22 @@ def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(caching, "KernelCache", no_cache)
     assert kernels.compiled(lambda x: x + 1)(1) == 2
+
+
+def test_threads_that_call_a_kernel_first_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen to fail without a lock: two objects, each of which numba would compile."""
+    made: list[object] = []
+
+    def slowly(function: Callable[[int], int], *_: object) -> Callable[[int], int]:
+        made.append(function)
+        time.sleep(0.05)
+        return function
+
+    monkeypatch.setattr(caching, "jitted", slowly)
+    kernel = kernels.compiled(lambda x: x + 1)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        assert list(pool.map(kernel, (1, 2))) == [2, 3]
+    assert len(made) == 1
 
 
 def test_what_is_said_of_rare_values_is_what_is_known() -> None:
