@@ -25,6 +25,8 @@ SHARED = Fraction(1, 8)
 """And how many rows hold texts that many rows share."""
 RARE = 0.9
 """Hardly anything of a column of text is found when more of its values than this become `other`."""
+MIXED = ("string", "date", "datetime")
+"""Types of columns most of whose values may be dates that are not written by ISO 8601; others may be."""
 SURE = 2.0
 """Standard deviations of noise by which it must be clear that so many would."""
 
@@ -50,7 +52,7 @@ class TextVotes:
     ) -> TextVotes:
         """`zoned`: what is said of clocks holds for cells that are known to be times beforehand."""
         texts = [at for at, field in enumerate(fields) if kind_of(field) == "string"]
-        dated = [] if zoned else [a for a in texts if types[a] == "string" and votes[a].looks() == "dated"]
+        dated = [] if zoned else [a for a in texts if types[a] in MIXED and votes[a].looks() == "dated"]
         noted = [at for at in texts if votes[at].notated()]
         plain = [at for at in texts if types[at] == "string" and at not in {*dated, *noted}]
         return cls(list(votes), list(types), {}, dated, noted, plain)
