@@ -143,6 +143,6 @@ def _about_drawn(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"the model gives the condition probability {facts['probability']:.3g}"
     if facts.get("contradicted"):
         yield (
-            f"{facts['contradicted']:,} of the known rows hold values that the model never has together: "
-            "what was drawn for these rows does not depend on all of their known values"
+            f"{facts['contradicted']:,} of the known rows hold values that the model never, or hardly ever, "
+            "has together: what was drawn for these rows does not depend on all of their known values"
         )

@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from factored_mwem.domain.attribute import Attribute, Scalar
-from factored_mwem.domain.conditions import SCHEMA, Condition, cuts_of, with_cuts
+from factored_mwem.domain.conditions import SCHEMA, Condition, cuts_of, intervals, placed, with_cuts
 from factored_mwem.domain.functions import EQUAL, FUNCTIONS
 from factored_mwem.errors import InputError
 from factored_mwem.files.files import complaint
@@ -360,8 +360,9 @@ def chains_of(
     rules: Sequence[Rule], attributes: Mapping[str, Attribute], *, exchange: bool = False
 ) -> list[Chain]:
     """The chains of all rules that are kept by an exchange, or of all others. Raises ValueError for columns
-    in a circle, and for three or more whose bins differ, where nothing is exchanged: pairs alone would not
-    tell whether a value between two others is left.
+    in a circle; for columns that exchange values, where no values of all are in order; and where nothing is
+    exchanged, for three or more whose bins differ: pairs alone would not tell whether a value between two
+    others is left.
     """
     orders = (rule for rule in rules if isinstance(rule, Order) and rule.exchange == exchange)
     pending = list(dict.fromkeys(rule.order for rule in orders))
@@ -373,12 +374,26 @@ def chains_of(
             pairs += near
             pending = [pair for pair in pending if pair not in near]
         chain = Chain(_sorted(names, pairs), tuple(pairs))
+        if exchange:
+            _check_possible(chain, attributes)
         for name in chain.names[1:] if len(names) > 2 and not exchange else ():
             if not _same_bins(attributes[chain.names[0]], attributes[name]):
                 what = f"{chain.names[0]!r} and {name!r} are in order with a third column"
                 raise ValueError(f"{what}, so they need the same edges and special values")
         chains.append(chain)
     return chains
+
+
+def _check_possible(chain: Chain, attributes: Mapping[str, Attribute]) -> None:
+    """Raises ValueError if a row that has a value of each column cannot have them in order."""
+    least: dict[str, Any] = {}
+    for name in chain.names:
+        low, high = (bound[placed(attributes[name])] for bound in intervals(attributes[name]))
+        below = [least[a] for a, b in chain.pairs if b == name]
+        enough = low[high >= max(below)] if below else low
+        if not len(enough):
+            raise ValueError(f"no value of {name!r} is as much as the columns before it in order must be")
+        least[name] = max([enough.min(), *below])
 
 
 def _sorted(names: set[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:

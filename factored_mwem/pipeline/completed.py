@@ -18,20 +18,23 @@ from factored_mwem.model.evidence import EvidenceDrawing
 from factored_mwem.pipeline.conditional import computed_in
 from factored_mwem.pipeline.drawable import Drawable, generator
 from factored_mwem.tables.codes.codec import encode, missing_in, unknown_in
-from factored_mwem.tables.codes.decode import from_units, typed
-from factored_mwem.tables.codes.derive import decode_table
+from factored_mwem.tables.codes.decode import from_units, replaced, typed
+from factored_mwem.tables.codes.derive import Columns, decode_table
 from factored_mwem.tables.codes.parsing import plain, read_units
 from factored_mwem.tables.inputs.source import open_table
 
 ROWS = 2**16
 """Rows that are completed at a time."""
+MAX_TRIES = 64
+"""How often a row is drawn again whose values are out of order."""
 
 
 @dataclass(eq=False)
 class CompletedRows:
     """The rows of a table, each with its empty cells drawn given the others, in its columns and
     order. `contradicted`: rows so far that hold what cannot be together in the model; there, what is drawn
-    does not depend on what is known of the columns that contradict each other.
+    does not depend on what is known of the columns that contradict each other. So are rows beside whose
+    known values nothing was found that is in order.
     """
 
     drawable: Drawable
@@ -67,13 +70,54 @@ class CompletedRows:
 
     def _completed(self, known: pa.RecordBatch, rng: np.random.Generator) -> pa.RecordBatch:
         domain, rows = self.drawable.domain, len(known)
-        positions = [domain.modelled.index(name) for name in self._names]
-        empty = np.zeros((len(positions), rows), dtype=bool)
-        codes = np.zeros((len(positions), rows), dtype=np.int64)
+        empty = np.zeros((len(self._names), rows), dtype=bool)
+        codes = np.zeros((len(self._names), rows), dtype=np.int64)
         for i, name in enumerate(self._names):
             column = plain(known.column(name))
             self._check(domain[name], column)
             empty[i], codes[i] = missing_in(domain[name], column), encode(domain[name], column)
+        columns, lost = self._drawn(known, empty, codes, rng)
+        wrong, without = np.flatnonzero(self._out_of_order(columns, empty)), self._without(columns)
+        for _ in range(MAX_TRIES):
+            if not len(wrong):
+                break
+            now, _lost = self._drawn(known.take(pa.array(wrong)), empty[:, wrong], codes[:, wrong], rng)
+            columns = {name: replaced(column, wrong, now[name]) for name, column in columns.items()}
+            other = (self._without(now) != without[:, wrong]).any(axis=0)
+            wrong = wrong[self._out_of_order(now, empty[:, wrong]) | other]
+        lost[wrong] = True
+        self.contradicted, self.rows = self.contradicted + int(lost.sum()), self.rows + rows
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _out_of_order(self, columns: Columns, empty: np.ndarray) -> np.ndarray:
+        """bool[row]: where two values, of which one was drawn, are not in the order that other rows keep by
+        an exchange: what is known of a row tells of that row alone, so these are drawn again instead.
+        """
+        domain = self.drawable.domain
+        out = np.zeros(len(next(iter(columns.values()))), dtype=bool)
+        for pair in (pair for chain in domain.exchanges for pair in chain.pairs):
+            first, second = (read_units(domain[name], plain(columns[name])) for name in pair)
+            fixed = [self._names.index(name) for name in pair if name in self._names]
+            drawn = empty[fixed].any(axis=0) | (len(fixed) < len(pair))
+            out |= (first > second).filled(False) & drawn
+        return out
+
+    def _without(self, columns: Columns) -> np.ndarray:
+        """bool[column in order, row]: where there is no value. What is drawn again has values where it had:
+        else rows without, which are always in order, would become too many.
+        """
+        domain = self.drawable.domain
+        names = [name for chain in domain.exchanges for name in chain.names]
+        return np.array([np.ma.getmaskarray(read_units(domain[n], plain(columns[n]))) for n in names])
+
+    def _drawn(
+        self, known: pa.RecordBatch, empty: np.ndarray, codes: np.ndarray, rng: np.random.Generator
+    ) -> tuple[Columns, np.ndarray]:
+        """(all columns, bool[row]: whether known cells contradict each other) of rows of which `codes:
+        int64[known column, row]` are known where they are not `empty`.
+        """
+        domain, rows = self.drawable.domain, len(known)
+        positions = [domain.modelled.index(name) for name in self._names]
         drawn = np.zeros((len(domain.modelled.names), rows), dtype=np.int64)
         lost = np.zeros(rows, dtype=bool)
         patterns, pattern_of = np.unique(empty, axis=1, return_inverse=True)
@@ -93,8 +137,7 @@ class CompletedRows:
         for i, name in enumerate(self._names):
             own_values = self._as_released(domain[name], plain(known.column(name)), columns[name])
             columns[name] = pc.if_else(pa.array(empty[i]), columns[name], own_values)
-        self.contradicted, self.rows = self.contradicted + int(lost.sum()), self.rows + rows
-        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+        return columns, lost
 
     def _check(self, attribute: Attribute, column: pa.Array) -> None:
         if attribute.other is not None:

@@ -26,7 +26,7 @@ RULES: list[dict[str, Any]] = [
     {"if": {"x": {"max": 11}}, "then": {"a": None, "c": False}},
     {"never": {"b": {"min": 5}, "c": True}},
     {"order": ["x", "y"]},
-    {"order": ["u", "v"]},
+    {"order": ["u", "v"], "exchange": True},
     {"derive": "d", "from": "a", "map": [[["p", None], "low"], [["q", "r"], "high"]]},
     {"sum": "t", "of": ["u", "v"]},
 ]
@@ -130,6 +130,12 @@ def test_a_planted_bug_breaks_rules(plant: str, people: pa.Table, monkeypatch: p
         ),
         ([{"order": ["x", "y"]}], {"max_cells": 90}, ResourceError, "the rules tie 'x', 'y' together"),
         ([{"never": {"a": "p", "b": 1}}], {"engine": "mwem"}, InputError, "engine='mwem' cannot keep rules"),
+        (
+            [{"order": ["x", "y"], "exchange": True}],
+            {"people": True, "privacy_id": "who"},
+            InputError,
+            "rows of people exchange no values",
+        ),
     ],
 )
 @pytest.mark.parametrize("obeys", [True, False])
@@ -138,6 +144,8 @@ def test_what_cannot_be_kept_is_refused_before_anything_is_spent(
 ) -> None:
     """Whatever the rows are: none is read, so that one person's row changes nothing."""
     table = rows(0 if obeys else 50, 1)
+    if "privacy_id" in options:
+        table = table.append_column("who", pa.array(range(len(table)), pa.int64()))
     with pytest.raises(error, match=message.replace("(", r"\(")) as refused:
         made(table, rules, 1, **options)
     assert not refused.value.budget_spent and "\n" not in str(refused.value)

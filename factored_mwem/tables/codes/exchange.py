@@ -2,13 +2,15 @@
 columns keep all the values that they were drawn with. Public: it reads no rows of the private table.
 
 A row whose value lies below that of another column exchanges it with a row where both values suit both rows;
-of several with the one whose value exceeds what is needed by least. What no exchange can mend, for the
-columns as they were drawn do not allow it, is moved to the nearest value that can be.
+of several with the one whose value exceeds what is needed by least. Where there is none, it gets there in
+steps. What no exchange can mend, for the columns as they were drawn do not allow it, is moved to the nearest
+value that can be.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from heapq import heappop, heappush
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +21,6 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.rules import Chain
 from factored_mwem.tables.codes.decode import from_units, replaced, typed
 from factored_mwem.tables.codes.parsing import plain, read_units
-
-MAX_PASSES = 32
-"""How often rows look for another to exchange with."""
 
 
 def put_in_order(chain: Chain, domain: Domain, made: dict[str, pa.Array]) -> None:
@@ -56,33 +55,51 @@ def exchanged(least: np.ndarray, values: np.ndarray) -> np.ndarray:
     many rows as can be found.
     """
     place = np.arange(len(values))
-    for _ in range(MAX_PASSES):
-        own = values[place]
-        short = np.flatnonzero(own < least)
-        if not len(short):
-            break
-        short = short[np.argsort(own[short], kind="stable")]
-        good = np.flatnonzero(own >= least)
-        pairs = _pairs(short, good, least, own)
-        if not len(pairs):
-            pairs = _pairs(short, good, least, own, partly=True)
-        if not len(pairs):
-            break
-        one, other = pairs.T
-        place[one], place[other] = place[other], place[one]
+    one, other = _pairs(np.flatnonzero(values < least), np.flatnonzero(values >= least), least, values).T
+    place[one], place[other] = place[other], place[one]
+    _by_steps(place, least, values)
     return place
 
 
-def _pairs(
-    short: np.ndarray, good: np.ndarray, least: np.ndarray, values: np.ndarray, *, partly: bool = False
-) -> np.ndarray:
+def _by_steps(place: np.ndarray, least: np.ndarray, values: np.ndarray) -> None:
+    """Exchange values in rows that are still short of what they need, in place: again and again for one that
+    is more, until it is enough. The row with least comes first, and gets the most that another can give which
+    needs no more than it has: as when a range is covered by intervals from below, this reaches furthest.
+    """
+    own = values[place]
+    short = np.flatnonzero(own < least)
+    if not len(short):
+        return
+    giving = np.flatnonzero((own >= least) & (own > own[short].min()))
+    giving = giving[np.argsort(least[giving], kind="stable")]
+    waiting = [*zip(least[giving].tolist(), giving.tolist(), strict=True)]
+    wanting = sorted(zip(own[short].tolist(), short.tolist(), strict=True))
+    needs, has, free = least.tolist(), own.tolist(), list[tuple[float, int]]()
+    while wanting:
+        now, row = heappop(wanting)
+        while waiting and waiting[0][0] <= now:
+            _, other = heappop(waiting)
+            if has[other] > now:
+                heappush(free, (-has[other], other))
+        if not free or -free[0][0] <= now:
+            continue
+        _, other = heappop(free)
+        has[row], has[other] = has[other], now
+        place[row], place[other] = place[other], place[row]
+        if has[row] < needs[row]:
+            heappush(wanting, (has[row], row))
+        else:
+            heappush(waiting, (needs[row], row))
+
+
+def _pairs(short: np.ndarray, good: np.ndarray, least: np.ndarray, values: np.ndarray) -> np.ndarray:
     """int64[pair, 2]: rows that are `short` of what they need, those of least values first, each with a
     `good` one that can exchange with it, for its value is enough, and it needs no more than the other has.
 
     As many as there can be: who may exchange with one row may with all that come later, as far as what it
-    needs goes, so that of those with enough the one with least is missed least. `partly`: where none has
-    enough, the one that has most is taken, which leaves a row less short.
+    needs goes, so that of those with enough the one with least is missed least.
     """
+    short = short[np.argsort(values[short], kind="stable")]
     good = good[np.argsort(values[good], kind="stable")]
     first = np.searchsorted(values[good], least[short]).tolist()
     by_need = np.argsort(least[good], kind="stable")
@@ -93,8 +110,6 @@ def _pairs(
             insort(free, place)
         begin = end
         at = bisect_left(free, enough)
-        if partly and at == len(free) and free and values[good[free[-1]]] > values[row]:
-            at -= 1
         if at < len(free):
             pairs.append((row, free.pop(at)))
     made = np.array(pairs, dtype=np.int64).reshape(-1, 2)
