@@ -503,6 +503,7 @@ def test_two_values_are_all_there_is() -> None:
     assert sum(made.domain["x"].categories != (0, 1) for made in some) <= 1  # of 260 noise gave one a 5
 
 
+@pytest.mark.slow
 def test_values_at_the_ends_are_neither_spread_nor_made_up() -> None:
     """Seen to fail: 3 % of the people were 84 to 99 years old, and 99,999 was spread to 499,999."""
     rng = np.random.default_rng(5)
@@ -544,6 +545,7 @@ def test_many_popular_values_are_all_there_is() -> None:
         assert known.categorical and set(known.values) <= set(range(18, 90))
 
 
+@pytest.mark.slow
 def test_neither_side_of_signed_decimals_is_lost_nor_said_to_be_kept() -> None:
     """Seen to fail: two in five such columns lost all that is positive, or all that is negative, and nearly
     all of it was said to be kept.
