@@ -89,7 +89,8 @@ def reach(
     found, edges = first.found, first.edges[[*bins, bins[-1] + 1]]
     counts, squares = counted.counts[first.attribute.bin_codes][bins], counted.deviations[bins] ** 2
     tick = 0 if found.unit == "number" else found.tick
-    lows, highs = ([value for value in first.values.tolist() if value not in found.rare] for _ in range(2))
+    popular = [value for value in first.values.tolist() if value not in found.rare]
+    lows, highs = [*popular], [*popular]
     if len(at := np.flatnonzero(np.cumsum(counts) > SURE * np.sqrt(np.cumsum(squares)))):
         lows.append((edges[at[0] + 1] - tick).item())
     if len(at := np.flatnonzero(np.cumsum(counts[::-1]) > SURE * np.sqrt(np.cumsum(squares[::-1])))):

@@ -113,11 +113,8 @@ class ConditionalBatches(Batches):
         contradict it, which the probability of codes does not tell.
         """
         rng, wanted, parts = self.generator(number), self.length(number), list[pa.RecordBatch]()
-        kept, drawn, sure = (
-            0,
-            0,
-            self.condition.exact and not (self.domain.ties or self.domain.chains or self.domain.exchanges),
-        )
+        moved = self.domain.ties or self.domain.chains or self.domain.exchanges
+        kept, drawn, sure = 0, 0, self.condition.exact and not moved
         while kept < wanted:
             size = wanted if sure else max(wanted, MIN_DRAWN)
             codes = self.refined(self._drawing.codes(size, rng), rng, [*self.condition.shares])
