@@ -293,7 +293,7 @@ def with_singles(found: FoundColumn, cells: SingleCells, noisy: np.ndarray, stdd
         if few and len(own) + len(special) > FEW and len(cells.units) > MOST_BINS:
             parts = parts_of(found)
             own = without_anchors(own[np.argsort(noisy[own])], cells.units, parts, left)
-            left = cells.seen(noisy, stddev, np.append(special, cells.units[own]), parts, few=True)
+            left = cells.seen(noisy, stddev, np.append(special, cells.units[own]), few=True)
         singles = left or Singles.none() if few else singles.of(~np.isin(singles.units, cells.units[own]))
     more = {float(cells.units[i]): int(noisy[i]) for i in own.tolist()}
     known = replace(found, cells=cells, single_counts=noisy, single_stddev=stddev, singles=singles, few=few)

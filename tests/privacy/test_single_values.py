@@ -251,21 +251,35 @@ def test_two_looks_are_averaged_by_precision() -> None:
     assert half.tolist() == pytest.approx(both.tolist()) and same == pytest.approx(noise)
 
 
-def test_codes_of_five_digits_are_found() -> None:
-    """Real noise: 60 codes among a hundred thousand, which 200 rows have each, none of them popular. Of 12
-    runs none lost a code, and one made one up.
-    """
-    rng, rows = np.random.default_rng(5), 12_000
-    codes = np.sort(rng.choice(100_000, 60, replace=False))
+def codes_found(codes: np.ndarray, rng: np.random.Generator) -> set[float]:
+    """The single values found of `codes` that 200 rows have each, with fake noise of the true scale."""
+    rows = 12_000
     table = pa.table({"code": rng.choice(codes, rows), "s": ["x", "y"] * 6000, "n": [1, 2, 3] * 4000})
     policy = Policy.of(epsilon=3.0)
     books = Accountant(policy.budget(learn_domain=True))
-    session = Session(books, policy.unit, OpenDPNoise(Composition.ZCDP))
+    around = lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(int)  # noqa: E731
+
+    def kept(counts: dict[str, int], scale: float, threshold: int) -> dict[str, int]:
+        noisy = around(np.array(list(counts.values())), scale).tolist()
+        return {key: count for key, count in zip(counts, noisy, strict=True) if count >= threshold}
+
+    noise = FakeNoise(offset=around, kept=kept)
     share = lambda rows, columns: Fraction(1, 6) if rows else Fraction(1, 2)  # noqa: E731
-    found = discover(session, open_source(table), None, share)[0]
-    known = {*found.values, *(found.singles.units.tolist() if found.singles is not None else ())}
-    assert len(known & set(codes.tolist())) >= 50 and len(known - set(codes.tolist())) <= 10
+    found = discover(Session(books, policy.unit, noise), open_source(table), None, share)[0]
     assert books.stage_cost("discover") <= books.budget.amount / 2
+    return {*found.values, *(found.singles.units.tolist() if found.singles is not None else ())}
+
+
+@pytest.mark.parametrize("seed", [0, 48, 70])
+def test_codes_of_five_digits_are_found(seed: int) -> None:
+    """60 codes among a hundred thousand. With real noise none was lost in 300 runs; 10 made one or more up,
+    one of them more than ten. Seen to fail with these seeds, by up to 3,318 codes, where each part of the
+    column was given values though it had but noise.
+    """
+    rng = np.random.default_rng(seed)
+    codes = np.sort(rng.choice(100_000, 60, replace=False))
+    known = codes_found(codes, rng)
+    assert known >= set(codes.tolist()) and len(known) <= 70
 
 
 def wanted(cost: int, rows: float) -> Wanted:
