@@ -263,7 +263,7 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
         edges = np.unique(months.astype("M8[D]").astype(np.int64))
     if len(edges) < 2:
         least = max(limits[0], 0)
-        edges = np.array([least, least + found.tick]).astype(grid.dtype)
+        edges = np.array([least, min(least + found.tick, limits[1])]).astype(grid.dtype)
     return with_values_left(edges, values.tolist(), found.tick)
 
 

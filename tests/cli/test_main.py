@@ -441,6 +441,7 @@ def words(name: str, *values: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "learnt"])
+@pytest.mark.usefixtures("quiet")
 def test_small_and_odd_tables_are_released(
     here: Path, fmwem: Fmwem, content: str, fields: list[dict[str, Any]], declared: bool
 ) -> None:

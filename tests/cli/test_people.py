@@ -22,19 +22,27 @@ SMALL = ("--contributions", 4, "--epsilon", 20)
 UNITS = ("people", "rows")
 
 
+def write_visits(people: int = 800) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.geometric(0.5, people)
+    who = np.repeat(np.arange(people), rows)
+    sex = rng.choice(["F", "M"], people)
+    table = {"patient": who, "sex": sex[who], "ward": rng.choice(["north", "south"], len(who))}
+    pd.DataFrame(table).to_csv("visits.csv", index=False)
+
+
 @pytest.fixture
 def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    rng = np.random.default_rng(1)
-    rows = rng.geometric(0.5, 800)
-    who = np.repeat(np.arange(800), rows)
-    sex = rng.choice(["F", "M"], 800)
-    table = {"patient": who, "sex": sex[who], "ward": rng.choice(["north", "south"], len(who))}
-    pd.DataFrame(table).to_csv(tmp_path / "visits.csv", index=False)
     monkeypatch.chdir(tmp_path)
+    write_visits()
     return tmp_path
 
 
 def test_rows_come_out_as_people_and_the_manifest_says_what_was_found(visits: Path, fmwem: Fmwem) -> None:
+    """Of 800 people noise hides once in 7,000 runs that sex is the same in all rows; here it lies six of its
+    deviations from doing so.
+    """
+    write_visits(3000)
     done = fmwem(*PEOPLE, *SMALL)
     assert done.code == 0 and "made-up people in 'patient'" in done.err
     assert "the same in all rows of a person: sex (--person-columns says it)" in done.err

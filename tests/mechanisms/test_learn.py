@@ -1006,3 +1006,15 @@ def test_bins_of_dates_lie_where_their_format_can_write_them(form: str) -> None:
     facts = {"name": "x", "type": "date", "learnt": True, "format": "%b %Y"}
     facts |= {"edges": ["2022-01-01", "2022-12-01", "2022-12-31"], "specialValues": ["2022-12-01"]}
     check_type(Attribute.model_validate(facts), pa.string())  # its last day is written as a special value
+
+
+@pytest.mark.parametrize("cell", [(-200, -100), (100, 200)])
+def test_a_cell_that_noise_fills_where_the_type_reaches_nothing_makes_no_bin_there(cell: Any) -> None:
+    """Seen to fail: once in some ten thousand such releases ended, paid for, with `correct the domain`."""
+    kind, edges = pa.decimal128(18, 18), np.array(cell, dtype=float)
+    found = FoundColumn(
+        pa.field("x", kind), "number", 1e3, 1e3, numbers=1e3, stddev=1.0, threshold=9.0, cell_stddev=1.0,
+        edges=edges, noisy=np.array([9]), coarse=np.zeros(len(coarse_grid("number")) - 1, dtype=int),
+        coarse_stddev=1.0, values={0.25: 500, 0.75: 490},
+    )  # fmt: skip
+    check_type(First.of(found).attribute, kind)

@@ -335,6 +335,7 @@ def test_threads_that_call_a_kernel_first_compile_it_once(monkeypatch: pytest.Mo
     assert len(made) == 1
 
 
+@pytest.mark.usefixtures("quiet")
 def test_what_is_said_of_rare_values_is_what_is_known() -> None:
     """40,000 aircraft of four rows each are no identifier, and the noisy counts cannot tell: said is how many
     rows a value needs, of a column that is lost as of one that is lost in part.

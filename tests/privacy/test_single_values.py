@@ -158,8 +158,9 @@ def test_columns_of_few_numbers_come_back_with_values_that_are_there() -> None:
     assert books.stage_cost("discover") <= books.budget.amount / 4
 
 
+@pytest.mark.usefixtures("quiet")
 def test_numbers_that_were_converted_come_back_as_what_they_were() -> None:
-    """Real noise: gusts in miles, of which none is popular; those of wind are, and are multiples of a knot.
+    """Gusts in miles, of which none is popular; those of wind are, and are multiples of a knot.
     Seen to fail where no step is looked for.
     """
     rng, rows = np.random.default_rng(5), 12_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import secrets
 import signal
 import socket
 import subprocess
@@ -64,9 +65,12 @@ def serving(*command: object, **options: Any) -> Iterator[subprocess.Popen[bytes
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """None of those that the system gives to connections, which could take it before a server listens."""
+    while True:
+        port = secrets.choice(range(20_000, 32_000))
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 def on_a_terminal(stream: str, *command: object, **environment: str) -> tuple[str, str]:

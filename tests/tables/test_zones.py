@@ -74,6 +74,7 @@ def test_what_is_learnt_comes_back_in_its_zone(
         assert set(drawn) <= set(real)
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_learnt_or_drafted_domain_says_the_zone(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", texts_of(MANY, ["+02:00"]))
     for domain in (learn(path, epsilon=1.0).domain, draft(path).reviewed()):
