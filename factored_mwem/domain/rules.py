@@ -248,7 +248,7 @@ def in_words(rule: Deriving | Order | Implication) -> str:
     first, *others = map(repr, rule.columns)
     if isinstance(rule, Implication):
         (told,), (then,) = rule.if_.values(), rule.then.values()
-        values = some_names([str(value) for value in told]) if isinstance(told, list) else repr(told)
+        values = some_names([*map(repr, told)])
         return f"{others[0]} is {then!r} where {first} is {values}"
     if isinstance(rule, Order):
         return f"{first} <= {others[0]}"
