@@ -281,5 +281,5 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def without_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small tables each column follows from each: here they are all modelled."""
-    for name in ("relations_in", "orders_in", "maps_in"):
-        monkeypatch.setattr(f"factored_mwem.mechanisms.learn.{name}", lambda *_: [])
+    for name, none in {"relations_in": [], "orders_in": [], "maps_in": ([], [])}.items():
+        monkeypatch.setattr(f"factored_mwem.mechanisms.learn.{name}", lambda *_, none=none: none)

@@ -30,7 +30,7 @@ from pydantic import (
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import SCHEMA, Condition, cuts_of, intervals, placed, with_cuts
 from factored_mwem.domain.functions import EQUAL, FUNCTIONS
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, some_names
 from factored_mwem.files.files import complaint
 
 MAX_COLUMNS = 12
@@ -243,9 +243,13 @@ Deriving = Derivation | Lookup | Sum | Product | Computed
 """The rules that say what a column is."""
 
 
-def in_words(rule: Deriving | Order) -> str:
-    """What a rule says of the column that it computes, or of the lesser one."""
+def in_words(rule: Deriving | Order | Implication) -> str:
+    """What a rule says of the column that it computes, of the lesser one, or of the last."""
     first, *others = map(repr, rule.columns)
+    if isinstance(rule, Implication):
+        (told,), (then,) = rule.if_.values(), rule.then.values()
+        values = some_names([*map(repr, told)])
+        return f"{others[0]} is {then!r} where {first} is {values}"
     if isinstance(rule, Order):
         return f"{first} <= {others[0]}"
     if isinstance(rule, Product):

@@ -20,7 +20,7 @@ from factored_mwem.domain.derived import ends_of
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import EQUAL, applied, points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Arithmetic, Computed, Deriving, Order
+from factored_mwem.domain.rules import Arithmetic, Computed, Deriving, Implication, Order
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import SeenValues, hypotheses_of, values_of
@@ -35,11 +35,17 @@ from factored_mwem.tables.codes.broken import Hypothesis
 
 T = TypeVar("T")
 SHARE = Fraction(1, 100)
-"""Of the whole budget, for all hypotheses together."""
-COARSE, FINE = 1 / 40, 1 / 300
+"""Of the whole budget, for all hypotheses together, where the second look costs no more than the first."""
+COARSE, FINE, FINEST = 1 / 40, 1 / 300, 1 / 600
 """The noise may be this share of the rows at most, in a first look at all and in a second at those left: so
-many hypotheses are asked about as allow it, likeliest first; where a single one is too many, none is.
+many hypotheses are asked about as allow it, likeliest first; where a single one is too many, none is. FINEST
+is what the second look is paid for, as far as that goes: at FINE a rule that one row in a hundred breaks is
+taken to hold in one case of two.
 """
+DEARER = (1, 2, 4)
+"""What the second look costs, in parts of the first."""
+MOST_LOOKS = Fraction(1 + DEARER[-1], 2)
+"""And the most that both cost, in parts of what they do where the second costs as much as the first."""
 DIRT = 1 / 1000
 """A rule that so few rows break is taken to hold: they come out as it says."""
 SURE, MAYBE = 3.0, 4.0
@@ -58,7 +64,7 @@ MIN_CELLS = 2**17
 class Relation:
     """A rule that was found, the noisy number of rows that `broken` it, and its standard deviation."""
 
-    rule: Deriving | Order
+    rule: Deriving | Order | Implication
     broken: int
     stddev: float
 
@@ -76,15 +82,20 @@ def wanted(policy: Policy) -> bool:
     return not policy.people
 
 
+def keeps_zeros(policy: Policy) -> bool:
+    """Whether a model has room for pairs of columns that rules hold together."""
+    return policy.engine == "tree" and policy.cells >= MIN_CELLS
+
+
 def relations_in(
     session: Session, table: Source, firsts: Sequence[First], policy: Policy, rows: float
 ) -> list[Relation]:
-    """The copies, sums and parts in the private `table`. Cost: SHARE of the budget, nothing where no
+    """The copies, sums and parts in the private `table`. Cost: what two looks do, nothing where no
     hypothesis can be made, or where noise would hide too much. `rows`: noisy, of the table.
     """
     if not wanted(policy):
         return []
-    tied = policy.engine == "tree" and policy.cells >= MIN_CELLS
+    tied = keeps_zeros(policy)
     guesses = [
         each
         for each in hypotheses_of([first.found for first in firsts], firsts)
@@ -104,7 +115,7 @@ def relations_in(
     def stake(each: Hypothesis) -> float:
         return at_stake(by_name[each.target], rows)
 
-    kept = sifted(session, session.accountant.budget.amount * SHARE, guesses, seal, rows, stake)
+    kept = sifted(session, session.accountant.budget.amount * SHARE, guesses, seal, lambda _: rows, stake)
     return [Relation(each.rule, n, stddev) for each, n, stddev in compatible(kept, lambda each: each.columns)]
 
 
@@ -113,37 +124,56 @@ def sifted(
     cost: Fraction,
     listed: Sequence[T],
     seal: Callable[[Sequence[T]], Sealed],
-    rows: float,
+    rows: Callable[[T], float],
     stake: Callable[[T], float],
 ) -> list[tuple[T, int, float]]:
-    """Those of `listed` that hardly any row breaks, by two looks at half of the `cost` each: a coarse one
-    at as many as can be asked about, and a finer one at those of which few rows may be broken. Each comes
-    with its second noisy number and the noise of that. `seal` gives one number for each, which a person
-    moves by at most her weight; `stake`: the noisy number of rows that could break it. Public, but for what
-    is sealed.
+    """Those of `listed` that hardly any row breaks, by two looks: a coarse one for half of the `cost`, at as
+    many as can be asked about, and a finer one for up to DEARER times that, at those that few rows may
+    break. Each comes with its second noisy number and the noise of that. `seal` gives one number for each,
+    which a person moves by at most her weight; `rows`, `stake`: the noisy numbers of rows that one is about,
+    and that could break it. Public, but for what is sealed.
     """
+    half = cost / 2
 
-    def noise(count: int) -> float:
+    def noise(count: int, times: int = 1) -> float:
         query = SealedQuery.each((), (), session.unit.linf_of_marginal, count)
-        return noise_for(cost / 2, query.sensitivity(session.composition), session.composition).stddev
+        sensitivity = query.sensitivity(session.composition)
+        return noise_for(half * times, sensitivity, session.composition).stddev
 
-    if noise(1) > FINE * rows:
+    def hides(left: Sequence[tuple[T, int]], times: int) -> float:
+        return noise(len(left), times) / min(rows(each) for each, _ in left)
+
+    def at_stake(each: T, stddev: float) -> bool:
+        return stake(each) >= STAKE * bound(stddev, rows(each))
+
+    least = noise(1, DEARER[-1])
+    left = [(each, 0) for each in listed if least <= FINE * rows(each) and at_stake(each, least)]
+    while left and noise(len(left)) > COARSE * min(rows(each) for each, _ in left):
+        left.pop()
+    left = _few_broken(session, half, left, seal, rows, MAYBE)
+    while left and hides(left, DEARER[-1]) > FINE:
+        left.remove(max(left, key=lambda pair: pair[1]))
+    times = next((times for times in DEARER if left and hides(left, times) <= FINEST), DEARER[-1])
+    left = [pair for pair in left if at_stake(pair[0], noise(len(left), times))]
+    found = _few_broken(session, half * times, left, seal, rows, SURE)
+    return [(each, n, noise(len(left), times)) for each, n in found]
+
+
+def _few_broken(
+    session: Session,
+    cost: Fraction,
+    asked: Sequence[tuple[T, int]],
+    seal: Callable[[Sequence[T]], Sealed],
+    rows: Callable[[T], float],
+    sure: float,
+) -> list[tuple[T, int]]:
+    """Those that few rows break, each with its new noisy number; nothing is charged where none is asked."""
+    if not asked:
         return []
-    left = [(each, 0) for each in listed if stake(each) >= STAKE * bound(noise(1), rows)]
-    for most in (COARSE, FINE):
-        while left and noise(len(left)) > most * rows:
-            left.pop()
-        if most == FINE and left:
-            sure = bound(noise(len(left)), rows)
-            left = [(each, 0) for each, _ in left if stake(each) >= STAKE * sure]
-        if not left:
-            return []
-        asked = [each for each, _ in left]
-        taken = session.measure(seal(asked), None, cost=cost / 2, stage="discover")
-        pairs = zip(asked, taken.noisy.tolist(), strict=True)
-        few = bound(taken.stddev, rows, SURE if most == FINE else MAYBE)
-        left = [(each, n) for each, n in pairs if n <= few]
-    return [(each, n, taken.stddev) for each, n in left]
+    listed = [each for each, _ in asked]
+    taken = session.measure(seal(listed), None, cost=cost, stage="discover")
+    pairs = zip(listed, taken.noisy.tolist(), strict=True)
+    return [(each, n) for each, n in pairs if n <= bound(taken.stddev, rows(each), sure)]
 
 
 def bound(noise: float, rows: float, sure: float = SURE) -> float:
@@ -254,15 +284,16 @@ def derived_attributes(
             assert attribute is not None, "what was looked for fits its column"
             nullable = any((settled.get(name) or made[name]).nullable for name in rule.of)
             constraints = attribute.constraints.model_copy(update={"required": not nullable})
-            made[relation.target] = _revalidated(attribute, constraints=constraints)
+            made[relation.target] = revalidated(attribute, constraints=constraints)
         elif isinstance(rule, Computed) and relation.tie is None:
             source = settled.get(rule.of) or made.get(rule.of)
             if source is not None:  # else it was left out, and so is its copy
-                made[rule.compute] = _revalidated(source, name=rule.compute)
+                made[rule.compute] = revalidated(source, name=rule.compute)
     return made
 
 
-def _revalidated(attribute: Attribute, **other: object) -> Attribute:
+def revalidated(attribute: Attribute, **other: object) -> Attribute:
+    """The same with other fields."""
     fields = attribute.model_dump(by_alias=True, exclude_unset=True) | {"type": attribute.type}
     more = {
         key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in other.items()

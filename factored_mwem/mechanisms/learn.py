@@ -28,7 +28,7 @@ from factored_mwem.mechanisms.functions import (
     tied_pruned,
     to_measure,
 )
-from factored_mwem.mechanisms.maps import maps_in, maps_share
+from factored_mwem.mechanisms.maps import Unpruned, maps_in, maps_share
 from factored_mwem.mechanisms.orders import in_one_domain, orders_in
 from factored_mwem.mechanisms.prune import Fate, Pruned, prune_domain, with_losses
 from factored_mwem.mechanisms.public_joint import PublicJoint
@@ -138,9 +138,9 @@ def learn(
     learning = replace(
         _learnt(session, found, (firsts, known), pruned, measured, (relations, orders)), hidden=hidden
     )
-    if public is None:
-        return _with_maps(learning, policy, rows)
-    return _among(_with_maps(learning, policy, rows, public.names), public.names, table.schema.names)
+    before = Unpruned(session, first, dict(zip(first.names, zip(settled, taken, strict=True), strict=True)))
+    learning = _with_maps(learning, before, policy, rows, free)
+    return learning if public is None else _among(learning, free, table.schema.names)
 
 
 def _first_marginals(
@@ -225,14 +225,17 @@ def _among(learning: Learning, public: Collection[str], columns: Sequence[str]) 
     )
 
 
-def _with_maps(learning: Learning, policy: Policy, rows: float, public: Collection[str] = ()) -> Learning:
+def _with_maps(
+    learning: Learning, before: Unpruned, policy: Policy, rows: float, public: Collection[str]
+) -> Learning:
     """The same without those attributes that follow from another by a table; `public` ones stay."""
-    before = learning.domain
-    more = maps_in(learning.session, before, learning.measured, policy, rows, public)
+    known, measured = learning.domain, learning.measured
+    more, fuller = maps_in(learning.session, known, measured, before, policy, rows, public)
     if not more:
         return learning
-    domain = Domain(before, rules=[*before.rules, *(relation.rule for relation in more)])
-    left = [i for i, name in enumerate(before.modelled.names) if name not in domain.derived]
+    rules = [*known.rules, *(relation.rule for relation in more)]
+    domain = Domain({each.name: each for each in (*known, *fuller)}.values(), rules=rules)
+    left = [i for i, name in enumerate(known.modelled.names) if name not in domain.derived]
     same = {a.name: np.arange(a.size) for a in domain.modelled}
     return replace(
         learning,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,24 @@ from factored_mwem.domain.derived import single_valued
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.functions import points_of
 from factored_mwem.domain.grids import level
-from factored_mwem.domain.rules import Arithmetic, Derivation, Lookup, Order
-from factored_mwem.mechanisms.functions import SHARE, SURE, Relation, compatible, sifted, wanted
+from factored_mwem.domain.rules import Arithmetic, Derivation, Implication, Lookup, Order
+from factored_mwem.mechanisms.functions import (
+    MOST_LOOKS,
+    SHARE,
+    SURE,
+    Relation,
+    compatible,
+    keeps_zeros,
+    revalidated,
+    sifted,
+    wanted,
+)
+from factored_mwem.mechanisms.prune import Pruned
 from factored_mwem.privacy.functions import Dependency, PrivateUndetermined
+from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.request.policy import Policy
-from factored_mwem.tables.codes.decode import labels_of
+from factored_mwem.tables.codes.decode import Label, labels_of
 
 TABLES = Fraction(1, 100)
 """Of the whole budget, for the marginals that tables are made of, all together."""
@@ -44,7 +57,9 @@ ROWS_A_CELL = 20
 WIDE = 0.1
 """At most this share of the rows lie in bins of several values in a column that follows from two."""
 REST = 0.02
-"""At most this share of the rows holds `other` in a column where such rows are left out of a look."""
+"""Where more of the rows hold `other` in a column, another may follow from its listed values alone: then it
+is modelled, and the model holds no other pairs.
+"""
 TOLD = 0.9
 """At least this share of the rows has a combination whose value stands out from the noise in the table of a
 column that follows from two; else the table would be made of noise, and is not used.
@@ -53,48 +68,94 @@ column that follows from two; else the table would be made of noise, and is not 
 
 def maps_share(policy: Policy) -> Fraction:
     """Of the whole budget, what maps may cost."""
-    return SHARE + OF_TWO + TABLES if wanted(policy) else Fraction(0)
+    return (SHARE + OF_TWO) * MOST_LOOKS + TABLES if wanted(policy) else Fraction(0)
+
+
+class Unpruned(NamedTuple):
+    """What was there before pruning: a session over the rows in the `domain` of then and, by attribute, what
+    became of it and the marginal that says so.
+    """
+
+    session: Session
+    domain: Domain
+    seen: Mapping[str, tuple[Pruned, Measurement]]
+
+    def undetermined(
+        self, names: Sequence[str], asked: Sequence[Dependency], rest: Mapping[int, int]
+    ) -> PrivateUndetermined:
+        """Of attributes by their numbers among `names` after pruning. Left out are rows whose value was
+        pruned, as it is not told any more, or is one of the `rest`.
+        """
+        at = {a: self.domain.names.index(names[a]) for of, b in asked for a in (*of, b)}
+        left_out = {}
+        for a in {a for of, _ in asked for a in of}:
+            pruned, _ = self.seen[names[a]]
+            left_out[at[a]] = np.flatnonzero(~pruned.kept | (pruned.codes == rest.get(a, -1)))
+        of_then = [(tuple(at[a] for a in of), at[b]) for of, b in asked]
+        return PrivateUndetermined.of(self.session.rows, of_then, left_out)
 
 
 def maps_in(
     session: Session,
     domain: Domain,
     measured: Sequence[Measurement],
+    before: Unpruned,
     policy: Policy,
     rows: float,
     public: Collection[str] = (),
-) -> list[Relation]:
-    """Which of the attributes that are modelled follow from one or two others by a table, and these.
-    `measured`: the marginals of each, in the session's rows; `rows`: noisy, of the table; `public` ones
-    do not follow. Cost: up to `maps_share` of the budget, nothing where none may be one.
+) -> tuple[list[Relation], list[Attribute]]:
+    """Which of the attributes that are modelled follow from one or two others by a table, and these; and what
+    becomes of an attribute where a table says that it has more values than were seen. `measured`: the
+    marginals of each, in the session's rows; `rows`: noisy, of the table; `public` ones do not follow. Cost:
+    up to `maps_share` of the budget, nothing where none may be one.
     """
     if not wanted(policy):
-        return []
+        return [], []
     budget, counts = session.accountant.budget.amount, [_scaled(m.noisy, rows) for m in measured]
-    shape, rest = domain.modelled.shape, _rest(domain.modelled, counts)
+    modelled, rest = domain.modelled, _rest(domain.modelled)
+    few = {a: code for a, code in rest.items() if counts[a][code] <= REST * rows}
+    left_out = rest if keeps_zeros(policy) else few
+    hidden = {a for a, name in enumerate(modelled.names) if name in public}
 
-    def seal(asked: Sequence[Dependency]) -> PrivateUndetermined:
-        return PrivateUndetermined.of(session.rows, asked, rest)
+    def about(asked: Dependency) -> float:
+        return rows - max((counts[a][left_out[a]] for a in asked[0] if a in left_out), default=0.0)
 
-    def stake(asked: Dependency) -> float:
-        return rows - counts[asked[1]].max()
-
-    def looked(listed: Sequence[Dependency], share: Fraction) -> list[_Kept]:
-        kept = sifted(session, budget * share, _small(shape, listed), seal, rows, stake)
-        finest = sorted(kept, key=lambda each: (-math.prod(shape[a] for a in each[0][0]), each[0]))
+    def looked(
+        listed: Sequence[Dependency], share: Fraction, seal: Callable[[Sequence[Dependency]], Sealed]
+    ) -> list[_Kept]:
+        asked = [each for each in _small(modelled.shape, listed) if each[1] not in hidden]
+        kept = sifted(session, budget * share, asked, seal, about, lambda e: about(e) - counts[e[1]].max())
+        finest = sorted(kept, key=lambda each: (-math.prod(modelled.shape[a] for a in each[0][0]), each[0]))
         return compatible(finest, lambda asked: (asked[1], *asked[0]))
 
-    hidden = {a for a, name in enumerate(domain.modelled.names) if name in public}
+    def of_two(asked: Sequence[Dependency]) -> Sealed:
+        return PrivateUndetermined.of(session.rows, asked, few)
 
-    def asked_of(listed: Sequence[Dependency]) -> list[Dependency]:
-        return [each for each in listed if each[1] not in hidden]
-
-    single = looked(asked_of(_pairs(domain, counts, [m.stddev for m in measured])), SHARE)
-    double = looked(asked_of(_doubles(domain, counts, [asked for asked, *_ in single], rows)), OF_TWO)
+    single = looked(
+        _pairs(domain, counts, [m.stddev for m in measured], left_out),
+        SHARE,
+        lambda asked: before.undetermined(modelled.names, asked, left_out),
+    )
+    partly = left_out.keys() - few.keys()
+    taken = [asked for asked, *_ in single]
+    double = looked(_doubles(domain, counts, taken, rows, partly), OF_TWO, of_two)
     cost = budget * TABLES / max(len(single) + len(double), 1)
-    found = [_relation(domain.modelled, each, session, cost) for each in single]
-    of_two = (_relation_of_two(domain.modelled, each, session, (cost, rows)) for each in double)
-    return [*found, *(relation for relation in of_two if relation is not None)]
+    found: list[Relation] = []
+    fuller: list[Attribute] = []
+    for each in single:
+        (source,), target = each[0]
+        if source in partly:
+            found += _implications(modelled, each, session, (cost, rest[source]))
+            continue
+        attribute = modelled.attributes[target]
+        if attribute.categorical and attribute.type == "integer":
+            attribute, told = _with_lost(modelled, each[0], before, cost)
+            fuller.append(attribute)
+        else:
+            told = _told(modelled, each[0], session, cost)
+        found.append(_relation(modelled.attributes[source], attribute, told, each))
+    tables = (_relation_of_two(modelled, each, session, (cost, rows)) for each in double)
+    return [*found, *(table for table in tables if table is not None)], fuller
 
 
 _Kept = tuple[Dependency, int, float]
@@ -109,10 +170,9 @@ def _scaled(noisy: np.ndarray, rows: float) -> np.ndarray:
     return counts * (rows / max(counts.sum(), 1.0))
 
 
-def _rest(domain: Domain, counts: Sequence[np.ndarray]) -> dict[int, int]:
-    """By attribute the code of values that are not listed, where few rows hold it."""
-    codes = {a: each.fallback_code for a, each in enumerate(domain) if each.other == OTHER}
-    return {a: code for a, code in codes.items() if counts[a][code] <= REST * counts[a].sum()}
+def _rest(domain: Domain) -> dict[int, int]:
+    """By attribute the code of values that are not listed."""
+    return {a: each.fallback_code for a, each in enumerate(domain) if each.other == OTHER}
 
 
 def exact(attribute: Attribute) -> bool:
@@ -130,10 +190,14 @@ def _follows(domain: Domain) -> list[int]:
     return [b for b, name in enumerate(domain.modelled.names) if name not in held]
 
 
-def _pairs(domain: Domain, counts: Sequence[np.ndarray], stddev: Sequence[float]) -> list[Dependency]:
+def _pairs(
+    domain: Domain, counts: Sequence[np.ndarray], stddev: Sequence[float], rest: Mapping[int, int]
+) -> list[Dependency]:
     """The pairs whose marginals allow it, those first that leave the most to be said. The counts of a column
-    that follows are sums of counts of the other: so its largest k hold at least as much as the other's.
+    that follows are sums of counts of the other, but for what is left out: so its largest k hold at least as
+    much as the other's.
     """
+    listed = [np.delete(own, rest[a]) if a in rest else own for a, own in enumerate(counts)]
     able = [a for a, attribute in enumerate(domain.modelled) if exact(attribute)]
     entropies = {a: _entropy(counts[a]) for a in able}
     targets = {*_follows(domain)}
@@ -142,19 +206,23 @@ def _pairs(domain: Domain, counts: Sequence[np.ndarray], stddev: Sequence[float]
         for b in sorted(able, key=lambda b: -entropies[b])
         if b in targets
         for a in able
-        if a != b and _coarser(counts[a], counts[b], SURE * (stddev[a] + stddev[b]))
+        if a != b and _coarser(listed[a], counts[b], SURE * (stddev[a] + stddev[b]))
     ]
 
 
 def _doubles(
-    domain: Domain, counts: Sequence[np.ndarray], taken: Sequence[Dependency], rows: float
+    domain: Domain,
+    counts: Sequence[np.ndarray],
+    taken: Sequence[Dependency],
+    rows: float,
+    partly: Collection[int],
 ) -> list[Dependency]:
     """Which attribute may follow from which two others, those first that say most of what both do. Beside
-    those that are `taken`.
+    those that are `taken`; from none of which values are left out `partly`.
     """
     modelled, entropies = domain.modelled, [_entropy(own) for own in counts]
     gone, used = {b for _, b in taken}, {a for of, _ in taken for a in of}
-    able = [a for a, attribute in enumerate(modelled) if exact(attribute) and a not in gone]
+    able = [a for a, each in enumerate(modelled) if exact(each) and a not in gone and a not in partly]
     targets = [
         b for b in _follows(domain) if b not in gone | used and _narrow(modelled.attributes[b], counts[b])
     ]
@@ -210,20 +278,81 @@ def _measured(
     return np.moveaxis(taken.noisy.reshape(shape), clique.index(b), -1), taken.stddev
 
 
-def _relation(domain: Domain, kept: _Kept, session: Session, cost: Fraction) -> Relation:
-    """The table of a pair, made of its marginal: by code of the first the most frequent of the second."""
-    asked, broken, stddev = kept
+def _relation(source: Attribute, target: Attribute, told: Sequence[Label], kept: _Kept) -> Relation:
+    """The table of a pair: what is `told` of the second, by code of the first."""
+    _, broken, stddev = kept
+    pairs = list(zip(labels_of(source), told, strict=True))
+    given: Mapping[str, object] = {"derive": target.name, "from": source.name, "map": pairs}
+    return Relation(Derivation.model_validate(given), broken, stddev)
+
+
+def _told(domain: Domain, asked: Dependency, session: Session, cost: Fraction) -> list[Label]:
+    """By code of the first the most frequent label of the second, by the marginal of both."""
     table, noise = _measured(domain, asked, session, cost)
-    source, target = domain.attributes[asked[0][0]], domain.attributes[asked[1]]
-    most = np.argmax(table, axis=1)
+    most, target = np.argmax(table, axis=1), domain.attributes[asked[1]]
     if target.other is not None:  # what cannot be told from noise is most likely rare
         clear = table.max(axis=1) > level(table.shape[1]) * noise
         most = np.where(clear, most, target.fallback_code)
-    pairs: list[tuple[object, object]] = [
-        (value, labels_of(target)[code]) for value, code in zip(labels_of(source), most.tolist(), strict=True)
+    return [labels_of(target)[code] for code in most.tolist()]
+
+
+def _with_lost(
+    domain: Domain, asked: Dependency, before: Unpruned, cost: Fraction
+) -> tuple[Attribute, list[Label]]:
+    """(the second attribute of a pair, of listed whole numbers, and by code of the first its most frequent
+    label) by the marginal of both before pruning. A value was not seen where too few rows have it; it is
+    listed now where those rows have one value of the first, and they and the marginal of the second alone,
+    less what other values of the first account for, make it clear.
+    """
+    (a,), b = asked
+    source, target = domain.attributes[a], domain.attributes[b]
+    (of, _), (own, alone) = (before.seen[each.name] for each in (source, target))
+    first = before.domain[target.name]
+    points = points_of(first)
+    able = np.flatnonzero(own.kept | [len(units) == 1 for units in points])
+    places = (before.domain.names.index(source.name),), before.domain.names.index(target.name)
+    table, noise = _measured(before.domain, places, before.session, cost)
+    table = table[np.flatnonzero(of.kept)[np.argsort(of.codes[of.kept])]][:, able]
+    most, least = np.argmax(table, axis=1), level(len(able))
+    clear = table.max(axis=1) > least * noise
+    taken = most[clear]
+    left = alone.noisy[able] - np.bincount(taken, table.max(axis=1)[clear], minlength=len(able))
+    unsure = alone.stddev**2 + np.bincount(taken, minlength=len(able)) * noise**2
+    both = (table / noise**2 + left / unsure) / np.sqrt(noise**-2 + 1 / unsure)
+    better = ~clear & (both.max(axis=1) > least)
+    most = np.where(better, np.argmax(both, axis=1), most)
+    kept, labels = own.kept[able[most]], labels_of(target)
+    fallback = labels[target.fallback_code]
+    told: list[Label] = [
+        labels[own.codes[code]] if known else int(points[code][0]) if sure else fallback
+        for code, known, sure in zip(
+            able[most].tolist(), kept.tolist(), (clear | better).tolist(), strict=True
+        )
     ]
-    given: Mapping[str, object] = {"derive": target.name, "from": source.name, "map": pairs}
-    return Relation(Derivation.model_validate(given), broken, stddev)
+    return revalidated(
+        target, categories=np.unique([v for v in (*target.values, *told) if v is not None]).tolist()
+    ), told
+
+
+def _implications(
+    domain: Domain, kept: _Kept, session: Session, cost_and_rest: tuple[Fraction, int]
+) -> list[Relation]:
+    """A pair of which the second follows only from the listed values of the first: for each of its values the
+    rule that says of which it does, as far as the marginal of both is clear.
+    """
+    (of, b), broken, stddev = kept
+    cost, rest = cost_and_rest
+    table, noise = _measured(domain, (of, b), session, cost)
+    source, target = domain.attributes[of[0]], domain.attributes[b]
+    clear = table.max(axis=1) > level(table.shape[1]) * noise
+    clear[rest] = False
+    most, names = np.argmax(table, axis=1), labels_of(source)
+    relations = []
+    for code in np.unique(most[clear]).tolist():
+        values = [names[a] for a in np.flatnonzero(clear & (most == code))]
+        given = {"if": {source.name: values}, "then": {target.name: labels_of(target)[code]}}
+        relations.append(Relation(Implication.model_validate(given), broken, stddev))
+    return relations
 
 
 def _relation_of_two(

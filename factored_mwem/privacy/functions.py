@@ -47,14 +47,14 @@ class PrivateUndetermined(Sealed):
     """For attributes (a, b), where a may be several together: the rows that do not have the most frequent
     code of b among the rows with their code of a, or combination of codes, for `Session.measure`. 0 where b
     follows from a. Source: Kivinen and Mannila 1995, g3. Rows whose code of a stands for any of many values
-    (`rest`: by attribute, public) are left out: nothing follows from such a code.
+    (`rest`: one or several, by attribute, public) are left out: nothing follows from such a code.
     """
 
     __slots__ = ()
 
     @classmethod
     def of(
-        cls, rows: PrivateRows, asked: Sequence[Dependency], rest: Mapping[int, int]
+        cls, rows: PrivateRows, asked: Sequence[Dependency], rest: Mapping[int, Any]
     ) -> PrivateUndetermined:
         """Reads the marginals of these attributes, in one pass."""
         names = [f"{rows.names[b]} by {', '.join(rows.names[a] for a in of)}" for of, b in asked]
@@ -71,7 +71,7 @@ class PrivateUndetermined(Sealed):
         return SealedQuery.each((*self.names, "determined"), (), unit.linf_of_marginal, len(self.names))
 
 
-def undetermined(rows: Rows, asked: Sequence[Dependency], rest: Mapping[int, int]) -> np.ndarray:
+def undetermined(rows: Rows, asked: Sequence[Dependency], rest: Mapping[int, Any]) -> np.ndarray:
     """int64[asked]: see `PrivateUndetermined`. One pass over the rows."""
     cliques = sorted({tuple(sorted((*of, b))) for of, b in asked})
     shapes = [tuple(int(rows.levels.sizes[a]) for a in clique) for clique in cliques]

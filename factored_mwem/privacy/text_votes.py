@@ -120,9 +120,17 @@ def read_dates(
         again = (votes.written(BELIEVED, TOLERANCE, order) for votes in looked)
         told = [one or other for one, other in zip(told, again, strict=True)]
     return [
-        (seen, None) if one is None else (seen.read("dated", one.kinds), one.pattern)
+        (seen, None)
+        if one is None
+        else (seen.read("dated", _at_most(seen.of("dated"), one.kinds)), one.pattern)
         for (_, _, seen), one in zip(columns, told, strict=True)
     ]
+
+
+def _at_most(rows: float, kinds: Mapping[str, float]) -> dict[str, float]:
+    """The same shares of at most so many rows: of 2014-7-1 and 2014-10-11 the second is a date already."""
+    whole = sum(kinds.values())
+    return {kind: own * min(1.0, rows / max(whole, 1.0)) for kind, own in kinds.items()}
 
 
 def vote_on_dates(session: Session, name: str, sealed: Sealed, seen: Votes, cost: Fraction) -> DateVotes:

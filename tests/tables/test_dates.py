@@ -114,6 +114,7 @@ def test_dates_are_learnt_as_dates(tmp_path: Path) -> None:
     table, kinds = tmp_path / "t.csv", {"a": "%m/%d/%Y", "b": "%m/%d/%Y %H:%M", "c": "%m/%d/%y 0:00"}
     columns = {name: [day.strftime(pattern) for day in days] for name, pattern in kinds.items()}
     columns["first"] = [day.strftime("%m/01/%Y") for day in days]
+    columns["short"] = [f"{day.year}-{day.month}-{day.day}" for day in days]  # a sixth of them by ISO 8601
     table.write_text(lines(**columns, x=[i % 3 for i in range(3000)]))
     made = learnt(table)
     frame = made.to_arrow()
@@ -122,8 +123,9 @@ def test_dates_are_learnt_as_dates(tmp_path: Path) -> None:
         *["timestamp[us]"] * 2,
         "date32[day]",
     ]
+    assert frame.schema.field("short").type == pa.date32()
     formats = {name: made.domain[name].format for name in columns}
-    assert formats == {**kinds, "c": "%m/%d/%y %H:%M", "first": "%m/%d/%Y"}
+    assert formats == {**kinds, "c": "%m/%d/%y %H:%M", "first": "%m/%d/%Y", "short": "%Y-%m-%d"}
     assert [made.domain[name].resolution for name in "bc"] == ["minute", "day"]
     assert sum("are read as %m/%d/%Y" in note for note in made.manifest.notes) == 3
     assert any(text.startswith("'c': years of two digits") for text in made.manifest.warnings)

@@ -57,7 +57,7 @@ _PATTERNS = {
     "datetime": MOMENT,
     "clock": rf"^{_CLOCK}$",
     "dated": rf"^([0-9]{{1,2}}[/.-]([0-9]{{1,2}}|[A-Za-z]{{3}})[/.-]([0-9]{{4}}|[0-9]{{2}})|"
-    rf"[0-9]{{4}}[/.][0-9]{{1,2}}[/.][0-9]{{1,2}})([ T]{_CLOCK})?$",
+    rf"[0-9]{{4}}[/.-][0-9]{{1,2}}[/.-][0-9]{{1,2}})([ T]{_CLOCK})?$",
 }
 """Tried in this order, and then whether it is an amount; what matches none is text."""
 
