@@ -255,7 +255,7 @@ class Answering:
         return with_sampling
 
     def _crossed(self, side: Resolved, basis: Basis) -> Iterator[str]:
-        """A note for each two of its columns that rows exchange values for: the model has them in any order."""
+        """A note for each two of its columns that rows keep in order: the model has them in any."""
         if isinstance(basis, ModelBasis):
             names = {self.domain.modelled.names[a] for a in side.terms.support}
             pairs = (pair for chain in self.domain.exchanges for pair in chain.pairs)
