@@ -45,7 +45,7 @@ BLIND = (
     "noise hides whether two of these columns say the same: the upper end of a count or share allows for it, "
     "that of other figures does not"
 )
-CROSSED = "rows keep {!r} <= {!r}, which the model that answers does not know: count the rows themselves instead"
+CROSSED = "rows keep {!r} <= {!r}, which the model that answers does not know: count the rows themselves"
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally
 distributed.
