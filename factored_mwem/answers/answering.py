@@ -45,6 +45,7 @@ BLIND = (
     "noise hides whether two of these columns say the same: the upper end of a count or share allows for it, "
     "that of other figures does not"
 )
+CROSSED = "rows keep {!r} <= {!r}, which the model that answers does not know: count the rows themselves"
 SURE = 4.0
 """Least size of a group, in standard errors of its count, for a ratio to it to be about normally
 distributed.
@@ -148,7 +149,7 @@ class Answering:
         figures: Sequence[np.ndarray] = list(quantiles(resolved, basis.values, spread, moved))
         if (type_ := self.domain[resolved.column].type) in ("date", "datetime"):
             figures = in_dates(figures, type_)
-        notes = [*resolved.notes, *rough(resolved, basis)]
+        notes = [*resolved.notes, *rough(resolved, basis), *self._crossed(resolved, basis)]
         answer = self._about(resolved, basis, population, figures, notes)
         assert resolved.places is not None
         inner = bool((resolved.places[:, 0] < resolved.places[:, 1]).any())
@@ -166,7 +167,11 @@ class Answering:
                 np.concatenate([sums.rows, theirs.rows], axis=1),
                 np.concatenate([sums.factors, -theirs.factors], axis=1),
             )
-        unsure = [note for i, side in enumerate(sides) for note in rough(side, basis, i * first)]
+        unsure = [
+            note
+            for i, side in enumerate(sides)
+            for note in (*rough(side, basis, i * first), *self._crossed(side, basis))
+        ]
         notes = dict.fromkeys([*(note for side in sides for note in side.notes), *unsure])
         errors = self._spread(basis, terms, population)(sums)
         taken = self._taken(sides, basis)
@@ -248,6 +253,13 @@ class Answering:
             return widened(basis.spread(sums), sampling_variance(self.noisy, self.model, terms, sums))
 
         return with_sampling
+
+    def _crossed(self, side: Resolved, basis: Basis) -> Iterator[str]:
+        """A note for each two of its columns that rows keep in order: the model has them in any."""
+        if isinstance(basis, ModelBasis):
+            names = {self.domain.modelled.names[a] for a in side.terms.support}
+            pairs = (pair for chain in self.domain.exchanges for pair in chain.pairs)
+            yield from (CROSSED.format(*pair) for pair in pairs if names.issuperset(pair))
 
     def _interval(
         self,

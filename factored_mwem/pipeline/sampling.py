@@ -41,6 +41,8 @@ BYTES_A_CELL = 16.0
 """Memory for a cell of the refinement tables: shares, targets, and differences between rows and targets."""
 MAX_AIM_CELLS, MAX_AIMS, MAX_READ_CELLS = 2**24, 5_000, 2**21
 """Most cells and most tables in a refinement; cells of aims that are read off the model at a time."""
+FREE_CELLS = 2**20
+"""So many take less memory than counting took before, whatever its limit."""
 CELLS_A_ROW = 1
 """Most cells of a target for each row. In a sparser table a neighbouring cell counts as no better than a
 distant one, and refinement scatters rows of a diagonal without a gain. Of two near-equal weights (ACS,
@@ -162,16 +164,17 @@ def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
 
 def finer_pairs(model: Forest, aims: Sequence[View], most: int) -> list[View]:
     """The pairs that a clique holds at finer levels than any of `aims`, which hold their attributes, in up to
-    `most` cells; those alone that say more than the aims, see MOVED.
+    `most` cells; those alone that say more than the aims, see MOVED. All that are looked at, the smallest
+    first, have no more cells together than the aims have, or FREE_CELLS.
     """
     levels = model.levels
     cliques = (clique for part in model.components for clique in part.tree.cliques)
     shown, held = _finest_pairs(levels, aims, math.inf), _finest_pairs(levels, cliques, most)
-    finer = {
-        pair: shown[own]
-        for own, pair in held.items()
-        if own in shown and levels.cells(shown[own]) < levels.cells(pair)
-    }
+    finer, left = dict[View, View](), max(sum(map(levels.cells, aims)), FREE_CELLS)
+    for own, pair in sorted(held.items(), key=lambda each: levels.cells(each[1])):
+        if own in shown and levels.cells(shown[own]) < levels.cells(pair) <= left:
+            finer[pair] = shown[own]
+            left -= levels.cells(pair)
     tables = model.marginals(list(finer)) if finer else []
     moved = (_moved(levels, *each, table) for each, table in zip(finer.items(), tables, strict=True))
     return [pair for pair, records in zip(finer, moved, strict=True) if records > MOVED * model.total]
@@ -214,9 +217,10 @@ def refinement_of(
 
 
 def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = math.inf) -> list[View]:
-    """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow,
-    and all single attributes. Where corrections move rows far, those that a larger marginal has in full are
-    left out: what a move gains in one table it would lose in the attribute's own, which holds rows fast.
+    """The marginals that rows are refined towards: the largest asked for, as fine as rows and half of
+    `memory` allow (the rest is for finer pairs), and all single attributes. Where corrections move rows far,
+    those that a larger marginal has in full are left out: what a move gains in one table it would lose in the
+    attribute's own, which holds rows fast.
 
     Where rows, or marginals, are so many that refinement brings nothing for its time, those alone that
     correct the model: rows drawn from its trees know nothing of them.
@@ -235,7 +239,7 @@ def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = ma
         aims = [view for view in coarse if view]
         fine = {v for view in aims for v in view} if model.corrections else set()
         aims = [(a,) for a in range(len(levels.shape)) if a not in fine] + aims
-        if sum(levels.cells(view) for view in aims) <= min(memory / BYTES_A_CELL, MAX_AIM_CELLS):
+        if sum(levels.cells(view) for view in aims) <= min(memory / 2 / BYTES_A_CELL, MAX_AIM_CELLS):
             return aims
         most //= 2
     return []

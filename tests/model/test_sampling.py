@@ -431,9 +431,10 @@ def test_independent_rows_scatter_as_multinomial_ones_do() -> None:
     assert (np.abs(dealt - 1) > 0.35).any()
 
 
-def test_rows_that_move_stay_on_a_diagonal_that_aims_do_not_show() -> None:
+def test_rows_that_move_stay_on_a_diagonal_that_aims_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pair that a clique holds finely is kept; one that the aims show as finely, or that has more cells
-    than rows can fill, is not. Before, .075 of these rows left the diagonal, for .0045 as they were drawn.
+    than rows can fill, or than memory is for, is not. Before, .075 of these rows left the diagonal, for .0045
+    as they were drawn.
     """
     rng, fine, rows = np.random.default_rng(1), 40, 2_000
     levels = Levels.of((fine, fine, 6), [[np.arange(fine) // 5], [np.arange(fine) // 5], []])
@@ -448,6 +449,9 @@ def test_rows_that_move_stay_on_a_diagonal_that_aims_do_not_show() -> None:
     assert sampling.finer_pairs(forest, aims, rows) == [(0, 1)]
     assert not sampling.finer_pairs(forest, [*aims, (0, 1)], rows)
     assert not sampling.finer_pairs(forest, aims, fine * fine - 1)
+    monkeypatch.setattr(sampling, "FREE_CELLS", fine * fine - 1)
+    assert not sampling.finer_pairs(forest, aims, rows)
+    assert sampling.finer_pairs(forest, aims * 11, rows) == [(0, 1)]  # these take memory, too
     codes = Drawing(forest).independent(rows, np.random.default_rng(0))
     refined = batches.refined(codes, np.random.default_rng(0))
     before, after = (float((a != b).mean()) for a, b, _ in (codes, refined))

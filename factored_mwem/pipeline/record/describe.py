@@ -186,10 +186,15 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     for attribute in plan.domain:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
+    declared = plan.request.declared
     if plan.learning is not None:
         from factored_mwem.pipeline.record.describe_learnt import warnings_of
 
         yield from warnings_of(plan, plan.learning)
+    elif declared is not None and any(attribute.learnt for attribute in declared):  # in another run
+        from factored_mwem.pipeline.record.describe_learnt import order_in_words
+
+        yield from order_in_words(declared.project([a.name for a in plan.domain if a.name in declared]))
 
 
 def _notes(plan: Plan) -> Iterator[str]:
