@@ -93,8 +93,8 @@ class Program:
 @dataclass(frozen=True)
 class Job:
     """A command to be run and judged. `about`: the fields that say which it is; `command` of the file it is
-    to write; `judge`: figures of what was written; `cold`: name of what our programs make unmeasured first,
-    if anything, because numba compiles once per installation, not per run.
+    to write; `judge`: figures of what was written; `cold`: of those that share this word our programs run the
+    first once unmeasured, because numba compiles once per installation, not per run.
     """
 
     about: Row
@@ -139,15 +139,15 @@ class Releases(Options):
         for _, alike in itertools.groupby(jobs, lambda job: {**job.about, "program": ""}):
             group = list(alike)
             for run, job in itertools.product(range(self.runs), group):
-                cold = (job.program.name, job.about.get("data"), job.about.get("command"))
-                if job.cold and job.program.ours and cold not in warm:
-                    job.program.run(job.command(out=folder / f"{job.cold}{job.ending}"), self.limit)
-                    warm.add(cold)
                 about = {**job.about, "run": run}
                 name = ".".join(_said(value) for value in about.values())
-                out = folder / f"{name}{job.ending}"
-                used = job.program.run(job.command(out=out), self.limit)
+                out, cold = folder / f"{name}{job.ending}", f"{job.cold}.{job.program.name}"
+                used: Row = {}
                 try:
+                    if job.cold and job.program.ours and cold not in warm:
+                        job.program.run(job.command(out=folder / f"{cold}{job.ending}"), self.limit)
+                        warm.add(cold)
+                    used = job.program.run(job.command(out=out), self.limit)
                     used |= job.judge(out) if used["status"] == "ok" else {}
                 except (ValueError, KeyError, OSError) as error:  # a program may leave anything, or nothing
                     used["status"] = f"failed: {error}"

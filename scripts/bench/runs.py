@@ -64,7 +64,7 @@ def compared(options: Compared, folder: Path) -> Iterator[Row]:
             for epsilon, program in itertools.product(options.epsilons, options.programs()):
                 about = {"data": case.name, "epsilon": epsilon, "program": program.name}
                 command = partial(program.command, case.task(epsilon, options.delta))
-                yield Job(about, program, command, case.errors)
+                yield Job(about, program, command, case.errors, cold=case.name)
 
     return options.made(jobs(), folder)
 

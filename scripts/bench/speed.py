@@ -56,20 +56,19 @@ class Timed(Releases):
     runs: int = 3
     only: Annotated[str, "commands whose name this pattern matches"] = ""
     large: Annotated[bool, "also 20 and 100 million rows: long, and 5 GB of disk"] = False
-    rows: Annotated[int, "of the made-up table, where a million take too long"] = MILLION
 
 
 @dataclass(frozen=True)
 class Command:
     """`line`: of a program and the file that it is to write. `peers`: it is a release that they make, too.
-    `cold`: name of the file of an unmeasured run, if there is one.
+    `cold`: as of a Job.
     """
 
     name: str
     line: Callable[..., list[str]]
+    cold: str = ""
     ending: str = ".parquet"
     peers: bool = False
-    cold: str = "cold"
     judge: Callable[[Path], Row] = lambda out: {}
 
 
@@ -81,24 +80,22 @@ class Commands:
     folder: Path
 
     def listed(self) -> Iterator[Command]:
-        cold = "cold"
         for epsilon in self.options.epsilons:
             line = partial(self.adult_codes, epsilon)
-            yield Command(f"Adult, epsilon {epsilon:g}", line, ".csv", True, cold, self.errors)
-            cold = ""
-        yield Command("a million rows x 42", self.many_rows, peers=True, cold="many_rows")
+            yield Command(f"Adult, epsilon {epsilon:g}", line, "adult", ".csv", True, self.errors)
+        yield Command("a million rows x 42", self.many_rows, "many_rows", peers=True)
         for parts in (20, 100) if self.options.large else ():
-            yield Command(f"{parts} million rows x 42", partial(self.parts, parts), cold="")
-        yield Command("100 columns", partial(self.many_columns, 100))
-        yield Command("1,000 columns", partial(self.many_columns, 1000), cold="")
-        yield Command("first run", self.first_run, cold="")
-        yield Command("first answer", partial(self.answer, True))
-        yield Command("later answer", partial(self.answer, False))
-        yield Command("report", self.report, ".html")
-        yield Command("check", self.check)
-        yield Command("sample 1,000", partial(self.sample, self.bundled, 1000))
-        yield Command("sample a million x 15", partial(self.sample, self.bundled, MILLION), cold="")
-        yield Command("sample a million x 42", partial(self.sample, self.many_rows, MILLION), cold="")
+            yield Command(f"{parts} million rows x 42", partial(self.parts, parts))
+        for columns in (100, 1000):
+            yield Command(f"{columns:,} columns", partial(self.many_columns, columns), "columns")
+        yield Command("first run", self.first_run)
+        yield Command("first answer", partial(self.answer, True), "first")
+        yield Command("later answer", partial(self.answer, False), "later")
+        yield Command("report", self.report, "report", ".html")
+        yield Command("check", self.check, "check")
+        yield Command("sample 1,000", partial(self.sample, self.bundled, 1000), "sample")
+        yield Command("sample a million x 15", partial(self.sample, self.bundled, MILLION), "sample")
+        yield Command("sample a million x 42", partial(self.sample, self.many_rows, MILLION), "sample")
 
     @cached_property
     def case(self) -> Case:
@@ -111,16 +108,17 @@ class Commands:
         return program.command(self.case.task(epsilon, self.options.delta), out=out)
 
     def many_rows(self, program: Program, *more: object, out: Path) -> list[str]:
-        table = mixed(self.folder, self.options.rows, codes=not program.ours)
+        table = mixed(self.folder, codes=not program.ours)
         if program.ours:
             return self.release(program, table, 2, "--domain", table.with_suffix(".json"), *more, out=out)
         files = (str(table.with_suffix(".csv")), str(table.with_suffix(".sizes.json")))
-        task = Task(*files, EPSILON, self.options.delta, self.options.rows, 2)
+        task = Task(*files, EPSILON, self.options.delta, MILLION, 2)
         return program.command(task, out=out)
 
     def parts(self, parts: int, program: Program, *, out: Path) -> list[str]:
         """So many times the million rows, in as many files."""
-        table = mixed(self.folder, self.options.rows, codes=False)
+        self.model(program, self.many_rows)  # compiles
+        table = mixed(self.folder)
         others = [table.with_name(f"{table.stem}.{part}.parquet") for part in range(1, parts)]
         for other in others:
             if not other.exists():
@@ -171,7 +169,7 @@ class Commands:
         return program.fmwem("sample", kept, "-n", rows, "-o", out, "--overwrite")
 
 
-def mixed(folder: Path, rows: int, codes: bool) -> Path:
+def mixed(folder: Path, rows: int = MILLION, codes: bool = False) -> Path:
     """A Parquet table of texts and numbers that go with two hidden ones, its domain beside it; where asked
     for, also its codes for peers.
     """
@@ -217,8 +215,7 @@ def timed(options: Timed, folder: Path) -> Iterator[Row]:
                 if re.search(options.only, command.name) and (program.ours or command.peers):
                     about = {"command": command.name, "program": program.name}
                     line = partial(command.line, program)
-                    cold = command.cold and f"{command.cold}.{program.name}"
-                    yield Job(about, program, line, command.judge, command.ending, cold)
+                    yield Job(about, program, line, command.judge, command.ending, command.cold)
 
     return options.made(jobs(), folder)
 
