@@ -1,6 +1,7 @@
 """Benchmarks of `fmwem release` and the other commands. NOT PRIVATE: they read the tables.
 
-    python scripts/bench accuracy|speed|scale ...   errors, time and memory, also beside other programs
+    python scripts/bench accuracy|scale ...         errors, time and memory, also beside other programs
+    python scripts/bench speed ...                  what every command costs, beside other checkouts and peers
     python scripts/bench planning ...               what `fmwem plan` expects, fitted to many releases
     python scripts/bench sketch ...                 errors of sparse queries beside CountSketch and others
     python scripts/bench coverage ...               do 95 % intervals of answers hold the truth?
@@ -28,7 +29,7 @@ if __name__ == "__main__":
     if what not in " ".join(re.findall(r"scripts/bench (\S+) ", __doc__)).replace("|", " ").split():
         print(__doc__)
         sys.exit(what not in ("-h", "--help"))
-    module = import_module(f"bench.{'runs' if what in ('accuracy', 'speed', 'scale') else what}")
+    module = import_module(f"bench.{'runs' if what in ('accuracy', 'scale') else what}")
     if what in ("planning", "tables", "same"):
         sys.exit(module.main(arguments))
     getattr(module, what).main(what, arguments)

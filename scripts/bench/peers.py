@@ -1,12 +1,12 @@
 """A driver for each peer that `python scripts/bench` runs beside. NOT PRIVATE: the runs read the table.
 
-    PEER_PYTHON scripts/bench/peers.py NAME in.csv sizes.json epsilon delta rows out.csv
+    PEER_PYTHON scripts/bench/peers.py NAME in.csv sizes.json epsilon delta rows order out.csv
 
 Every column of in.csv holds codes 0..size-1 and sizes.json is {"column": size, ...}, so that every program
 starts from the same public domain. Each driver calls the entry point that its program documents, with that
-program's own defaults; where a workload can be given it is every 3-way marginal, because that is what the
-benchmark judges. This file needs the standard library and the peer alone, because the peer's own Python runs
-it. What must be installed there:
+program's own defaults; where a workload can be given it is every marginal of that order, as ours is asked
+for. This file needs the standard library and the peer alone, because the peer's own Python runs it. What must
+be installed there:
 
     mst, mwem+pgm, aim                    private-pgm, with its folder `mechanisms` on the module path
     swift, swift-1000, dps-mst, dps-aim   dpsynth; swift-1000 fits with a tenth of the default iterations
@@ -35,6 +35,7 @@ class Task:
     epsilon: float
     delta: float
     rows: int
+    order: int = ORDER
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -42,7 +43,7 @@ class Task:
 
     @property
     def workload(self) -> list[tuple[str, ...]]:
-        return list(itertools.combinations(self.sizes, min(ORDER, len(self.sizes))))
+        return list(itertools.combinations(self.sizes, min(self.order, len(self.sizes))))
 
     def frame(self) -> Any:
         return import_module("pandas").read_csv(self.table)
@@ -99,8 +100,8 @@ PEERS: dict[str, Callable[[Task], Any]] = {
 }
 
 if __name__ == "__main__":
-    if len(sys.argv) != 8 or sys.argv[1] not in PEERS:
+    if len(sys.argv) != 9 or sys.argv[1] not in PEERS:
         sys.exit(f"{__doc__}\nnames: {', '.join(PEERS)}")
-    peer, file, codes, epsilon, delta, count, out = sys.argv[1:]
-    asked = Task(file, codes, float(epsilon), float(delta), int(count))
+    peer, file, codes, epsilon, delta, count, order, out = sys.argv[1:]
+    asked = Task(file, codes, float(epsilon), float(delta), int(count), int(order))
     PEERS[peer](asked)[list(asked.sizes)].to_csv(out, index=False)

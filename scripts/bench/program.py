@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from common.runner import Options, Row
 from common.tables import ROOT
 
 from bench import peers
-from bench.peers import ORDER, PEERS, Task
+from bench.peers import PEERS, Task
 
 METER = """
 import json, os, signal, subprocess, sys, threading, time
@@ -50,23 +51,27 @@ class Program:
     checkout: Path | None = None
     ours: bool = True
 
-    def release(self, table: object, epsilon: float, delta: float, *more: object, out: Path) -> list[str]:
-        """Our command line, for marginals of ORDER unless `more` says otherwise."""
+    def fmwem(self, *words: object) -> list[str]:
+        """Our command with these words."""
         facts = tomllib.loads(((self.checkout or ROOT) / "pyproject.toml").read_text(encoding="utf-8"))
         module, _, name = facts["project"]["scripts"]["fmwem"].partition(":")
-        start = [self.python, "-P", "-c", f"from {module} import {name}; {name}()", "release", table]
-        asked = more if "--marginals" in more else ("--marginals", ORDER, *more)
-        asked += ("--epsilon", f"{epsilon:g}", "--delta", f"{delta:g}", "-o", out)
-        return [str(part) for part in (*start, *asked, "--overwrite", "--quiet", "--no-progress")]
+        return [self.python, "-P", "-c", f"from {module} import {name}; {name}()", *map(str, words)]
+
+    def release(
+        self, table: object, order: int, epsilon: float, delta: float, *more: object, out: Path
+    ) -> list[str]:
+        """Our command line, for all marginals of an order."""
+        asked = ("--marginals", order, "--epsilon", f"{epsilon:g}", "--delta", f"{delta:g}", *more, "-o", out)
+        return self.fmwem("release", table, *asked, "--overwrite", "--quiet", "--no-progress")
 
     def command(self, task: Task, *more: object, out: Path) -> list[str]:
         """A release of a table of codes; `more` is told our own programs alone."""
-        budget, rows = (task.epsilon, task.delta), str(task.rows)
+        budget = (task.epsilon, task.delta)
         if self.ours:
-            asked = ("--domain", task.sizes_file, "--rows", rows, *more)
-            return self.release(task.table, *budget, *asked, out=out)
-        given = (self.name, task.table, task.sizes_file, *(f"{part:g}" for part in budget), rows, str(out))
-        return [self.python, peers.__file__, *given]
+            asked = ("--domain", task.sizes_file, "--rows", task.rows, *more)
+            return self.release(task.table, task.order, *budget, *asked, out=out)
+        given = (self.name, task.table, task.sizes_file, *(f"{part:g}" for part in budget))
+        return [self.python, peers.__file__, *given, str(task.rows), str(task.order), str(out)]
 
     def run(self, command: list[str], limit: float) -> Row:
         """The cost of a run, and `status`: ok, did not finish, or the last line it said."""
@@ -87,8 +92,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Job:
-    """A release to be made and judged. `about`: the fields that say which it is; `command` of the file it
-    is to write; `judge`: figures of what was written.
+    """A command to be run and judged. `about`: the fields that say which it is; `command` of the file it is
+    to write; `judge`: figures of what was written; `cold`: of those that share this word our programs run the
+    first once unmeasured, because numba compiles once per installation, not per run.
     """
 
     about: Row
@@ -96,6 +102,7 @@ class Job:
     command: Callable[..., list[str]]
     judge: Callable[[Path], Row]
     ending: str = ".csv"
+    cold: str = "cold"
 
 
 def checkout_of(path: str | Path, option: str) -> Path:
@@ -107,44 +114,15 @@ def checkout_of(path: str | Path, option: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Releases(Options):
-    """Of those that run releases as processes, again and again."""
+    """Of those that run programs as processes, again and again, beside others: NAME=PATH of checkouts and of
+    the peers' Pythons.
+    """
 
     epsilons: tuple[float, ...] = (0.1, 1.0, 10.0)
     delta: float = 1e-9
     runs: int = 5
     limit: Annotated[float, "seconds after which a run did not finish"] = 1800.0
     keep: Annotated[Path | None, "folder for all files; default: a temporary one"] = None
-
-    def made(self, jobs: Iterable[Job], folder: Path) -> Iterator[Row]:
-        """Every release, as often as it is to run, one at a time: what it is, its cost and its figures. Our
-        programs run once unmeasured on every table first: numba compiles once per installation, not per run.
-        """
-        warm = set()
-        for job in jobs:
-            cold = (job.program.name, job.about.get("data"))
-            if self.runs and job.program.ours and cold not in warm:
-                job.program.run(job.command(out=folder / f"cold{job.ending}"), self.limit)
-                warm.add(cold)
-            for run in range(self.runs):
-                about = {**job.about, "run": run}
-                name = ".".join(_said(value) for value in about.values())
-                out = folder / f"{name}{job.ending}"
-                used = job.program.run(job.command(out=out), self.limit)
-                try:
-                    used |= job.judge(out) if used["status"] == "ok" else {}
-                except (ValueError, KeyError, OSError) as error:  # a program may leave anything, or nothing
-                    used["status"] = f"failed: {error}"
-                yield {**about, **used}
-
-
-def _said(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Beside(Releases):
-    """Of those that compare our programs with others: NAME=PATH of checkouts and of the peers' Pythons."""
-
     checkout: Annotated[tuple[str, ...], "folders that hold factored_mwem; default: this one"] = ()
     peers: Annotated[
         tuple[str, ...] | None, "programs of peers.py; without names, all that have a Python"
@@ -152,6 +130,28 @@ class Beside(Releases):
     peer_python: tuple[str, ...] = ()
     peers_only: bool = False
     beside: Annotated[tuple[Path, ...], "also show the rows of these CSV files, written earlier with -o"] = ()
+
+    def made(self, jobs: Iterable[Job], folder: Path) -> Iterator[Row]:
+        """Every job, as often as it is to run, one at a time and programs in turn: what it is, its cost and
+        its figures.
+        """
+        warm = set()
+        for _, alike in itertools.groupby(jobs, lambda job: {**job.about, "program": ""}):
+            group = list(alike)
+            for run, job in itertools.product(range(self.runs), group):
+                about = {**job.about, "run": run}
+                name = ".".join(_said(value) for value in about.values())
+                out, cold = folder / f"{name}{job.ending}", f"{job.cold}.{job.program.name}"
+                used: Row = {}
+                try:
+                    if job.cold and job.program.ours and cold not in warm:
+                        job.program.run(job.command(out=folder / f"{cold}{job.ending}"), self.limit)
+                        warm.add(cold)
+                    used = job.program.run(job.command(out=out), self.limit)
+                    used |= job.judge(out) if used["status"] == "ok" else {}
+                except (ValueError, KeyError, OSError) as error:  # a program may leave anything, or nothing
+                    used["status"] = f"failed: {error}"
+                yield {**about, **used}
 
     def programs(self) -> list[Program]:
         named = [entry.split("=", 1) for entry in self.checkout]
@@ -164,3 +164,7 @@ class Beside(Releases):
                 sys.exit(f"--peers {name}: {known}")
         others = [Program(name, pythons[name], ours=False) for name in wanted]
         return others if self.peers_only else [*(ours or [Program("fmwem")]), *others]
+
+
+def _said(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

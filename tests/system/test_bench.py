@@ -11,10 +11,14 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 import pytest
-from bench import tables
+from bench import speed, tables
 from bench.coverage import rows_as_people, summed_up
 from common.runner import Benchmark, Options, Row, parse
 from support.benches import ROOT, ROWS, SIZES, bench, codes, runs, write
+
+from factored_mwem import Domain
+from factored_mwem.tables.backends.codes import encode_table
+from factored_mwem.tables.inputs.source import open_table
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("forked_commands")]
 
@@ -51,12 +55,9 @@ def test_a_table_has_a_line_for_each_kind_of_run() -> None:
     ]
 
 
-def test_accuracy_and_speed_run_checkouts_and_judge_what_they_leave(tmp_path: Path) -> None:
-    """The error falls with epsilon; a checkout that is broken is a failed run."""
-    table, broken = write(tmp_path / "tiny.csv", codes()), tmp_path / "old" / "factored_mwem"
-    broken.mkdir(parents=True)
-    (broken / "__init__.py").write_text("raise ImportError('the old one')\n")
-    shutil.copy(ROOT / "pyproject.toml", broken.parent)
+def test_accuracy_judges_what_releases_leave(tmp_path: Path) -> None:
+    """The error falls with epsilon."""
+    table = write(tmp_path / "tiny.csv", codes())
     chosen = ("--data", table, "--epsilons", 0.02, 20, "--runs", 1)
     rows = runs(tmp_path / "runs.csv", "accuracy", *chosen, "--keep", tmp_path / "kept")
     assert [(run["program"], run["status"]) for run in rows] == [("fmwem", "ok")] * 2
@@ -64,9 +65,34 @@ def test_accuracy_and_speed_run_checkouts_and_judge_what_they_leave(tmp_path: Pa
     assert exact < 0.05 < noisy
     made = (tmp_path / "kept" / "tiny.20.fmwem.0.csv").read_text().splitlines()
     assert made[0] == ",".join(SIZES) and len(made) == 1 + ROWS
+
+
+def test_speed_runs_checkouts_in_turn(tmp_path: Path) -> None:
+    """A checkout that is broken is a failed run."""
+    broken = tmp_path / "old" / "factored_mwem"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('the old one')\n")
+    shutil.copy(ROOT / "pyproject.toml", broken.parent)
     beside = ("--checkout", f"now={ROOT}", f"old={broken.parent}")
-    rows = runs(tmp_path / "speed.csv", "speed", *chosen[:3], 20, "--runs", 1, *beside)
-    assert float(rows[0]["cpu"]) > 0 and rows[1]["status"].startswith("failed: ")
+    rows = runs(tmp_path / "speed.csv", "speed", "--only", "^check", "--runs", 2, *beside)
+    assert [(row["program"], row["run"], row["status"][:7]) for row in rows] == [
+        ("now", "0", "ok"),
+        ("old", "0", "failed:"),
+        ("now", "1", "ok"),
+        ("old", "1", "failed:"),
+    ]
+    assert float(rows[0]["cpu"]) > 0
+
+
+def test_peers_get_the_codes_of_the_rows_that_ours_encodes(tmp_path: Path) -> None:
+    """All 42 columns; numbers are rounded across few of the edges."""
+    table = speed.mixed(tmp_path, 2000, codes=True)
+    domain = Domain.load(table.with_suffix(".json"))
+    ours, theirs = encode_table(domain, open_table(table)).columns, pd.read_csv(table.with_suffix(".csv"))
+    sizes = json.loads(table.with_suffix(".sizes.json").read_text())
+    assert [*sizes] == [*theirs] == [*domain.names] and [*sizes.values()] == [*domain.shape]
+    for own, name in zip(ours, theirs, strict=True):
+        assert (own == theirs[name]).mean() > 0.99 and len(np.unique(own)) > 1
 
 
 def test_scale_changes_one_quantity_at_a_time(tmp_path: Path) -> None:
