@@ -628,6 +628,7 @@ def test_a_mixed_column_is_text_whether_its_texts_are_found_or_not(least: int) -
     assert made.fates["x"].kept == pytest.approx(1 - other, abs=0.01)
 
 
+@pytest.mark.usefixtures("without_functions")
 @pytest.mark.parametrize("nullable", [True, False])
 def test_an_empty_text_is_a_value_where_the_column_can_hold_no_null(nullable: bool) -> None:
     """Seen to fail: in Parquet that R wrote, the six tenths of a column that are empty became `other`, or the
