@@ -42,8 +42,8 @@ many hypotheses are asked about as allow it, likeliest first; where a single one
 is what the second look is paid for, as far as that goes: at FINE a rule that one row in a hundred breaks is
 taken to hold in one case of two.
 """
-DEARER = (1, 2, 4)
-"""What the second look costs, in parts of the first."""
+DEARER = (1, 2, 4, 8)
+"""What the second look costs, in parts of the first; the most only where FINE needs it."""
 MOST_LOOKS = Fraction(1 + DEARER[-1], 2)
 """And the most that both cost, in parts of what they do where the second costs as much as the first."""
 DIRT = 1 / 1000
@@ -143,18 +143,22 @@ def sifted(
     def hides(left: Sequence[tuple[T, int]], times: int) -> float:
         return noise(len(left), times) / min(rows(each) for each, _ in left)
 
-    def at_stake(each: T, stddev: float) -> bool:
+    def matters(each: T, stddev: float) -> bool:
         return stake(each) >= STAKE * bound(stddev, rows(each))
 
-    least = noise(1, DEARER[-1])
-    left = [(each, 0) for each in listed if least <= FINE * rows(each) and at_stake(each, least)]
+    *usual, most = DEARER
+    least = noise(1, most)
+    left = [(each, 0) for each in listed if least <= FINE * rows(each) and matters(each, least)]
     while left and noise(len(left)) > COARSE * min(rows(each) for each, _ in left):
         left.pop()
     left = _few_broken(session, half, left, seal, rows, MAYBE)
-    while left and hides(left, DEARER[-1]) > FINE:
+    while left and hides(left, most) > FINE:
         left.remove(max(left, key=lambda pair: pair[1]))
-    times = next((times for times in DEARER if left and hides(left, times) <= FINEST), DEARER[-1])
-    left = [pair for pair in left if at_stake(pair[0], noise(len(left), times))]
+    if not left:
+        return []
+    times = next((times for times in usual if hides(left, times) <= FINEST), usual[-1])
+    times = times if hides(left, times) <= FINE else most
+    left = [pair for pair in left if matters(pair[0], noise(len(left), times))]
     found = _few_broken(session, half * times, left, seal, rows, SURE)
     return [(each, n, noise(len(left), times)) for each, n in found]
 

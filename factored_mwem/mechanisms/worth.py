@@ -76,6 +76,9 @@ class Worth:
         if rows + unsure < fewest:
             raise self._too_few(rows, fewest, columns)
         hidden = hides_nearly_all(seen)
+        if hidden and seen.missing > HOPELESS:
+            how = "no epsilon tells more of it; name the columns that hold something with --columns"
+            raise self.nothing(f"nearly every cell is missing: {how}")
         if hidden:
             what = "nearly every cell is missing, or holds a text that is too rare to be told from noise"
             raise self._nothing(what, max(rows, 0.0), alone=columns == 1)

@@ -41,6 +41,11 @@ class Glance:
     def rows_stddev(self) -> float:
         return self.stddev * (4 / len(self.fields)) ** 0.5
 
+    @property
+    def missing(self) -> float:
+        """The share of the cells that are missing."""
+        return float(self.counts[:, 2].sum() / max(self.counts.sum(), 1.0))
+
     def among(self, kinds: int) -> tuple[np.ndarray, float]:
         """(float64[column]: the cells of the first `kinds` in each, their standard deviation)."""
         return self.counts[:, :kinds].sum(axis=1), self.stddev * kinds**0.5

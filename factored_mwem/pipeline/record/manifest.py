@@ -197,7 +197,8 @@ class PeopleFacts(Part):
 class FoundRule(Part):
     """A rule by which a column follows from others, or is never above another, found inside the budget and
     kept in every row: `rule` in the form of a domain, and in `words`. `broken`: the noisy number of rows (or
-    grains of people) that break it, with standard deviation `stddev`.
+    grains of people) that break it, or any of those that tie the same two columns, with standard deviation
+    `stddev`.
     """
 
     words: str
