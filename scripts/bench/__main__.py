@@ -11,6 +11,7 @@
     python scripts/bench people ...                 tables whose people have several rows, in three ways
     python scripts/bench linked ...                 tables that belong together, beside each on its own
     python scripts/bench public ...                 columns known from a public table, beside none
+    python scripts/bench pairs ...                 how much noise leaves of columns that go together
     python scripts/bench ask ...                    budget per question of `fmwem ask`, beside other rules
     python scripts/bench tables ...                 the census table of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from bench import speed, tables
 from bench.coverage import rows_as_people, summed_up
+from bench.pairs import alike, best, corrected_v, kept
 from common.runner import Benchmark, Options, Row, parse
 from support.benches import ROOT, ROWS, SIZES, bench, codes, runs, write
 
@@ -140,6 +141,21 @@ def test_graphs_compares_mechanisms_in_one_run(tmp_path: Path) -> None:
     assert by["noise"]["worst"] >= by["noise"]["random"] > 0
     header, _, *rows = done.stdout.splitlines()
     assert len(rows) == 7 and "ratio" in header and "| 1.00 |" in rows[0]
+
+
+def test_what_is_kept_of_pairs_is_what_is_real(tmp_path: Path) -> None:
+    """Seen to fail: with the square root of what is kept."""
+    real, other, rng = np.diag([500.0, 300.0, 200.0]), np.eye(3)[[1, 2, 0]], np.random.default_rng(0)
+    assert corrected_v(real) == pytest.approx(1.0) and corrected_v(alike(real)) == 0.0
+    assert kept(real, real) == pytest.approx(1.0) and kept(real, alike(real)) == pytest.approx(0.0)
+    assert kept(real, real + alike(real)) == pytest.approx(0.5) and kept(real, 300 * other) == 0.0
+    assert best(real, 0.1, rng) > 0.99 > 0.7 > best(real, 1e4, rng)
+    a = rng.integers(0, 3, 600)
+    table = {"a": a, "b": np.where(rng.random(600) < 0.9, a, 0), "c": rng.integers(0, 2, 600)}
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    found = runs(tmp_path / "runs.csv", "pairs", tmp_path / "t.csv", "--runs", 1, "--epsilons", 50)
+    assert [row["of"] for row in found] == ["release", "alone", "parts"]
+    assert all(row["pairs"] == "1" and float(row["kept"]) > 0.9 for row in found)
 
 
 def test_people_are_released_in_four_ways(tmp_path: Path) -> None:
