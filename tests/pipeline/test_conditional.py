@@ -92,8 +92,8 @@ def every(made: Release) -> pa.Table:
 def test_rows_are_those_of_the_model_that_meet_the_condition(
     made: Release, every: pa.Table, where: str
 ) -> None:
-    """Rejection from rows of the same model says the same. Seeds are fixed, so only the noise of the release is
-    chance, from which the bound is eight deviations. A condition on nothing would be .1 and more away.
+    """Rejection from rows of the same model says the same. Seeds are fixed: chance is only in its noise,
+    of which the bound is eight deviations away. A condition on nothing would be .1 and more away.
     """
     right = every.filter(holds(where, every))
     drawn = made.sample(ROWS, seed=SEED, where=where)
