@@ -43,6 +43,7 @@ from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.opening import create_ledger, open_ledger
 from factored_mwem.mechanisms import course
+from factored_mwem.pipeline import spending
 from factored_mwem.privacy.noise import OpenDPNoise
 
 HERE = Path(__file__).parent
@@ -100,6 +101,15 @@ def own_numbers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if hasattr(request.module, "RNG"):
         seed = zlib.crc32(request.node.nodeid.encode())
         monkeypatch.setattr(request.module, "RNG", np.random.default_rng(seed))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_day() -> Iterator[None]:
+    """Records bear the day they are made, and midnight may come between two that a test compares."""
+    with pytest.MonkeyPatch.context() as patch:
+        day = spending.today()
+        patch.setattr(spending, "today", lambda: day)
+        yield
 
 
 # ---- tables

@@ -49,6 +49,7 @@ def test_1_a_private_table_in_a_synthetic_one_out(town: Path, fmwem: Fmwem, peop
     assert set(synthetic["colour"].to_pylist()) <= {"red", "green", "blue", None}
 
 
+@pytest.mark.usefixtures("quiet")
 def test_2_a_domain_says_which_values_may_appear(town: Path, people: pa.Table) -> None:
     """It is public: declare it, draft it and review it, or let the budget learn it."""
     ages = {"name": "age", "type": "integer", "bins": 6, "constraints": {"minimum": 0, "maximum": 119}}

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from factored_mwem.domain.attribute import ROWS_OF_PERSON, Attribute
+from factored_mwem.domain.attribute import ROWS_OF_PERSON, WIDEST, Attribute
 from factored_mwem.domain.conditions import STEPS, intervals, placed
 from factored_mwem.domain.domain import Domain
 
@@ -157,7 +157,7 @@ def change_of(a: Attribute) -> Attribute:
 def steps_between(a: Attribute, before: np.ndarray, now: np.ndarray) -> np.ndarray:
     """int64[row]: the difference of values of an attribute, in least steps: 0 only where they are equal."""
     apart = now - before
-    steps = np.rint(apart / least_step(a)).astype(np.int64)
+    steps = np.rint(np.clip(apart / least_step(a), -WIDEST, WIDEST)).astype(np.int64)
     return np.where(apart == 0, 0, np.where(steps == 0, np.sign(apart), steps)).astype(np.int64)
 
 
@@ -172,8 +172,11 @@ def gap_of(a: Attribute) -> Attribute:
 
 
 def _edges_of_steps(a: Attribute) -> list[int]:
-    """The begins of bins of whole steps, from 0 on, and the end of the last, beyond all differences."""
-    top = max(SINGLE_GAPS, math.ceil(span_of(a) / least_step(a))) + 1
+    """The begins of bins of whole steps, from 0 on, and the end of the last, beyond all differences but those
+    that no domain can hold: they count in it.
+    """
+    widest = WIDEST if a.type == "number" else WIDEST // round(least_step(a))
+    top = min(max(SINGLE_GAPS, math.ceil(span_of(a) / least_step(a))) + 1, widest)
     ratio = max(NARROWEST, (top / SINGLE_GAPS) ** (1 / MOST_GAPS))
     edges = list(range(SINGLE_GAPS + 1))
     while (following := math.ceil(edges[-1] * ratio)) < top:

@@ -172,6 +172,7 @@ def test_forecasts_say_what_one_person_is_and_what_finding_out_costs(visits: Pat
     assert fmwem("check", *PEOPLE[1:], "--assume-people", 4000).out == told.out
 
 
+@pytest.mark.usefixtures("quiet")
 def test_the_page_says_what_one_person_is_and_how_many_rows_each_has(visits: Path, fmwem: Fmwem) -> None:
     """Rows a person has are of people, other bars of rows; from the files as while they are made."""
     assert fmwem(*PEOPLE, *SMALL, "--report").code == 0
@@ -202,6 +203,7 @@ def test_cards_list_the_columns_that_the_rows_have(visits: Path, fmwem: Fmwem) -
     assert published.columns[0].type == "string" and published.columns[0].required
 
 
+@pytest.mark.usefixtures("quiet")
 def test_documents_of_rows_in_order_list_the_columns_that_the_rows_have(visits: Path, fmwem: Fmwem) -> None:
     """Attributes that tell of a person's other rows are in the model, and in no page or card."""
     table = pd.read_csv("visits.csv")

@@ -57,11 +57,8 @@ def begun(place: Place, version: str = "1") -> AbstractContextManager[Run]:
 )
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_run_goes_on_to_the_very_same_release(
-    anywhere: Place, tmp_path: Path, nth: int, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    anywhere: Place, tmp_path: Path, nth: int, choices: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(
-        "factored_mwem.pipeline.spending.today", lambda: "2001-01-01"
-    )  # midnight may pass between two runs that are compared
     LedgerFile.create(tmp_path / "other").add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     whole, _, once = go(tmp_path / "other", sample_seed=5, **choices)
     nth = min(nth, len(once.calls))

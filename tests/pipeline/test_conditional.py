@@ -92,8 +92,8 @@ def every(made: Release) -> pa.Table:
 def test_rows_are_those_of_the_model_that_meet_the_condition(
     made: Release, every: pa.Table, where: str
 ) -> None:
-    """Rejection from rows of the same model says the same: fixed seeds, so nothing is left to chance. A
-    condition on nothing would be .1 and more away.
+    """Rejection from rows of the same model says the same. Seeds are fixed: chance is only in its noise,
+    of which the bound is eight deviations away. A condition on nothing would be .1 and more away.
     """
     right = every.filter(holds(where, every))
     drawn = made.sample(ROWS, seed=SEED, where=where)
@@ -103,7 +103,7 @@ def test_rows_are_those_of_the_model_that_meet_the_condition(
     far = distance(every, right, ("age", "sex", "ward"))
     for names in (("age", "sex"), ("age", "ward"), ("ward", "day"), ("sex", "day")):
         near = distance(drawn, right, names)
-        assert near < 0.03 + 0.7 / min(right.num_rows, ROWS) ** 0.5
+        assert near < 0.03 + 0.8 / min(right.num_rows, ROWS) ** 0.5
     assert far > 0.1
 
 

@@ -359,6 +359,7 @@ def test_what_is_said_of_rare_values_is_what_is_known() -> None:
     assert 800 < int(needed[1].replace(",", "")) < 1100  # found for sure, whatever rows hold, by a glance
 
 
+@pytest.mark.usefixtures("quiet")
 def test_of_people_what_is_said_of_rare_values_is_of_their_weight() -> None:
     """A third of the people hold two thirds of the rows. Seen to fail: "33% of the rows ... values that fewer
     than about 40 people hold", of values that more people held in some of their rows.

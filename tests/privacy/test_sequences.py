@@ -31,6 +31,7 @@ from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.tables.backends.people import People
 from factored_mwem.tables.backends.source import IN_MEMORY
+from factored_mwem.tables.codes.codec import encode
 from factored_mwem.tables.inputs import people as inputs
 from factored_mwem.tables.inputs.people import RowOrder
 from factored_mwem.workload.workload import Workload
@@ -283,6 +284,21 @@ def test_changes_have_bins_for_all_differences_and_one_for_none(field: dict[str,
     zero = int(np.searchsorted(change.cuts, 0))
     assert change.cuts[zero] == 0 and change.cuts[zero + 1] == 1  # none has a bin of its own
     assert (steps_between(own, np.zeros(2), np.array([0.0, 1e-9])) == 0).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_columns_of_any_width_have_gaps_and_changes(kind: str) -> None:
+    """Seen to fail: noise or a domain put the ends so far apart, and a paid release ended as `unexpected`."""
+    most = 4 * 10**18 if kind == "integer" else 10**25
+    facts = {"name": "x", "type": kind, "constraints": {"minimum": -most, "maximum": most}, "bins": 4}
+    own = Attribute.model_validate(facts | ({} if kind == "integer" else {"decimals": 0}))
+    gap, change = gap_of(own), change_of(own)
+    assert all((each.cuts[1:] > each.cuts[:-1]).all() and each.size < 80 for each in (gap, change))
+    ends = np.array([-most, 0, most], dtype=own.cuts.dtype)
+    steps = steps_between(own, ends[::-1], ends)
+    codes = encode(change, pa.array(steps))
+    assert steps[0] < 0 == steps[1] < steps[2] and codes.tolist() == sorted(codes.tolist())
+    assert codes[2] == change.bin_codes[-1]
 
 
 # --- rows that are drawn ---

@@ -117,6 +117,7 @@ def test_a_clock_that_is_said_decides_the_type(tmp_path: Path, special: list[str
         assert all(text.endswith("Z") for text in others.to_pylist()) and len(others) < len(texts)
 
 
+@pytest.mark.usefixtures("quiet")
 def test_text_of_a_typed_table_names_its_zone_again() -> None:
     table = pa.table({"t": texts_of(MANY, ["Z"])})
     made = release(table, 1, epsilon=1.0, rows=200).to_arrow()["t"].drop_null().to_pylist()
