@@ -38,6 +38,8 @@ def test_steps_special_values_and_floats_count_as_they_are() -> None:
     """Seen to fail: as if special values filled a bin, too; steps of one for multiples of five."""
     values, special = np.repeat(np.arange(312), 10), np.array([150, 302, 305, 311, 9999])
     assert cut(held(values, special=special), special=special)[2][-1] == 311  # it is special itself
+    many = np.arange(140, 300, 2)
+    assert cut(held(values, special=many), special=many)[2][-1] == 312
     by_five = np.repeat(np.arange(0, 315, 5), 50)
     assert cut(held(by_five), step=5)[2][-1] == 315
     floats = EDGES / 100
@@ -50,12 +52,16 @@ def test_what_thins_out_or_stands_out_further_away_is_no_hard_end() -> None:
     room = np.diff(EDGES).astype(float)
     falls = 400 * np.exp(-np.arange(len(room)) / 4)
     assert hard_end(room, falls, np.full(len(room), 10.0)) is None
+    steps = np.repeat([400.0, 500.0, 350.0, 150.0], 3)
+    assert hard_end(np.full(12, 40.0), steps, np.full(12, 25.0)) is None
+    shelf = np.repeat([500.0, 500.0, 200.0, 200.0], 3)
+    assert hard_end(np.full(12, 40.0), shelf, np.full(12, 25.0)) is None
     stands = held(np.repeat(np.arange(300), 10))
     stands[-1] = 160  # of 25
     assert hard_end(room, stands, np.full(len(room), 25.0)) is None
     assert hard_end(room, np.zeros(len(room)), np.full(len(room), 25.0)) is None
     infinite = np.append(room[:-1], np.inf)
-    assert hard_end(infinite, np.ones(len(room)), np.full(len(room), 25.0)) is None
+    assert hard_end(infinite, np.full(len(room), 300.0), np.full(len(room), 25.0)) is None
 
 
 def test_noise_far_out_moves_no_end() -> None:
