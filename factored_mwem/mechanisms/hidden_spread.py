@@ -69,11 +69,13 @@ def hidden_spread(
 class Reach(NamedTuple):
     """How far a column of bins very likely reaches: some values are `seen[0]` or less, and some `seen[1]` or
     more, each but for one noise in forty. What the bins hold further out may be noise alone; `doubtful`: of
-    numbers, by what part the standard deviation is smaller if it is, or lies no further out than that.
+    numbers, by what part the standard deviation is smaller if it is, or lies no further out than that;
+    `beyond`: the share of rows that bins further out hold.
     """
 
     seen: tuple[Any, Any]
     doubtful: float | None
+    beyond: float
 
 
 def reach(
@@ -99,14 +101,17 @@ def reach(
         return None
     low, high = min(lows), max(highs)
     written = in_json(found, np.array([low, high], dtype=edges.dtype))
+    further = np.maximum(noisy[kept.bin_codes], 0)[(edges[1:] - tick < low) | (edges[:-1] > high)].sum()
+    beyond = float(further) / max(float(np.maximum(noisy, 0).sum()), 1.0)
     if kept.type not in ("integer", "number"):
-        return Reach((written[0], written[1]), None)
+        return Reach((written[0], written[1]), None, beyond)
     unit = found.scale if kept.type == "number" and found.unit != "number" else 1.0
     places, shares, *ends = _places(kept, noisy)
     size = max(map(abs, ends)) or 1.0
     nearer = np.clip(places, min(low, high) / unit, max(low, high) / unit) / size
     wide, narrow = (float(shares @ (x - shares @ x) ** 2) for x in (places / size, nearer))
-    return Reach((written[0], written[1]), 1 - math.sqrt(min(narrow / wide, 1.0)) if wide > 0 else 0.0)
+    less = 1 - math.sqrt(min(narrow / wide, 1.0)) if wide > 0 else 0.0
+    return Reach((written[0], written[1]), less, beyond)
 
 
 def _places(kept: Attribute, noisy: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:

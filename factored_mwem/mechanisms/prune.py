@@ -15,6 +15,7 @@ import numpy as np
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import ANYWHERE, AT_ENDS, discounted, evened, level, seen_span, thinning
+from factored_mwem.domain.hard_ends import within_hard_ends
 from factored_mwem.domain.singles import Singles, on_comb
 from factored_mwem.mechanisms.first_domain import (
     FEW,
@@ -44,8 +45,9 @@ class Fate(NamedTuple):
     moved to the nearest bin, made `other` or what else takes unlisted values, or missing. `moved_at_most`: of
     those that were moved or made another value than `other`, the upper end of a 97.5 % interval.
     `spread_hidden`: of numbers, by what part the standard deviation may be larger, see `hidden_spread`.
-    `ends_seen`, `spread_doubtful`: of bins, how far values very likely reach, and by what part it may be
-    smaller, see `Reach`.
+    `ends_seen`, `spread_doubtful`, `beyond_seen`: of bins, how far values very likely reach, by what part it
+    may be smaller, and which share of rows lies further out, see `Reach`. `missing_at_most`: where none come
+    out missing, though some may be, the upper end of such an interval of those.
     """
 
     kept: float
@@ -56,6 +58,8 @@ class Fate(NamedTuple):
     spread_hidden: float | None = None
     ends_seen: tuple[Any, Any] | None = None
     spread_doubtful: float | None = None
+    beyond_seen: float | None = None
+    missing_at_most: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +69,8 @@ class Pruned:
 
     `clipped`, `other`: noisy counts (records) of the rest of the codes, by what becomes of it;
     `moved_at_most`: an upper bound of what counts as another value, with probability 97.5 %;
-    `spread_hidden`: as in Fate; `reach`: of bins, how far values very likely reach.
+    `spread_hidden`: as in Fate; `reach`: of bins, how far values very likely reach; `nulls_at_most`: an upper
+    bound of nulls that noise hides, with probability 97.5 %.
     """
 
     attribute: Attribute
@@ -77,6 +82,7 @@ class Pruned:
     moved_at_most: float = 0.0
     spread_hidden: float | None = None
     reach: Reach | None = None
+    nulls_at_most: float | None = None
 
     @classmethod
     def whole(cls, attribute: Attribute, noisy: np.ndarray) -> Pruned:
@@ -100,10 +106,12 @@ class Pruned:
         most = min(max(self.moved_at_most, 0.0) / whole, 1.0)
         kept, clipped, other, missing = (round(part / whole, 4) for part in parts)
         spread = None if self.spread_hidden is None else round(self.spread_hidden, 4)
-        seen, doubtful = self.reach or (None, None)
-        doubtful = None if doubtful is None else round(doubtful, 4)
+        seen, doubtful, beyond = self.reach or (None, None, None)
+        doubtful, beyond = (None if x is None else round(x, 4) for x in (doubtful, beyond))
+        nulls = self.nulls_at_most
+        nulls = None if nulls is None else math.ceil(min(nulls / whole, 1.0) * 1e4) / 1e4
         most = math.ceil(most * 1e6) / 1e6
-        return Fate(kept, clipped, other, missing, most, spread, seen, doubtful)
+        return Fate(kept, clipped, other, missing, most, spread, seen, doubtful, beyond, nulls)
 
 
 def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
@@ -134,7 +142,8 @@ def prune_domain(first: First, noisy: np.ndarray, stddev: float) -> Pruned:
     lost = float(noisy[~kept].sum())
     most = most_of(lost, stddev, int((~kept).sum()))
     spread = hidden_spread(first, counted, kept, attribute, counts)
-    return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread, far).losing(lost)
+    hidden = most_of(float(noisy[-1]), stddev, 1) if before.nullable and not nulls else None
+    return Pruned(attribute, codes, kept, counts, 0.0, 0.0, most, spread, far, hidden).losing(lost)
 
 
 def most_of(lost: float, stddev: float, codes: int) -> float:
@@ -196,6 +205,10 @@ def _numbers(first: First, counted: Counted) -> dict[str, Any]:
     most = int(np.argmax(counts))  # something is there, though nothing shows it
     low, high = ends or (most, most + 1)
     special, edges = first.attribute.special_values, first.inner_edges[low : high + 1]
+    if ends and (found.unit != "date" or "%d" in (found.format or "%d")):  # else all are the first of one
+        noise = counted.deviations[first.inner][low:high]
+        before, beyond, edges = within_hard_ends(edges, counts[low:high], noise, found.step, first.values)
+        low, high = low + before, low + beyond
     facts = {"edges": edges_in_json(found, edges), "specialValues": special or None}
     singles = _singles(first, edges, counts[low:high])
     if singles is not None:
@@ -378,7 +391,8 @@ def _recoded(first: First, attribute: Attribute) -> tuple[np.ndarray, np.ndarray
         listed = np.rint(own * found.scale) if found.type == "number" and found.unit != "number" else own
         kept[before.bin_codes] = single & np.isin(free, listed)
     else:
-        kept[before.bin_codes] = np.isin(before.cuts[:-1], attribute.cuts[:-1])
+        low, high = before.cuts[:-1], before.cuts[1:]  # the first and the last may have become narrower
+        kept[before.bin_codes] = np.isin(low, attribute.cuts[:-1]) | np.isin(high, attribute.cuts[1:])
     texts = len(before.sentinels)
     if texts:
         old = len(before.bin_codes) + len(special) + np.arange(texts)

@@ -910,7 +910,21 @@ def test_a_column_ends_at_a_round_value_that_many_rows_hold(end: int, kept: int)
     assert made.attribute.cuts[-1] == kept + 1 and {kept, kept + 1} <= {*first.edges.tolist()}
 
 
-@pytest.mark.parametrize(("beyond", "end"), [(60, 60), (300, 62)])
+def test_a_column_from_12_to_299_ends_there_and_loses_no_row() -> None:
+    """Seen to fail: from 0 to 311, then without the rows of its first bin, whose lower edge had changed."""
+    grid, edges = coarse_grid("integer"), np.arange(0, 321, 20)
+    values = np.repeat(np.arange(12, 300), 60)
+    coarse, noisy = (np.histogram(values, at)[0] for at in (grid, edges))
+    facts = {"coarse": coarse, "coarse_stddev": 60.0, "cell_stddev": 60.0}
+    found = FoundColumn(pa.field("x", pa.int64()), "integer", 2e4, 2e4, edges=edges, noisy=noisy, **facts)
+    first = First.of(found)
+    made = pruning.prune_domain(first, np.append(np.histogram(values, first.edges)[0], 0), 40.0)
+    assert (made.attribute.cuts[[0, -1]] == [12, 300]).all()
+    assert made.noisy.sum() == len(values) and made.fate.clipped == 0
+    assert 0 < made.fate.missing_at_most < 0.01  # of noise alone
+
+
+@pytest.mark.parametrize(("beyond", "end"), [(60, 60), (300, 61)])
 def test_minutes_end_at_59_unless_more_stands_out(beyond: int, end: int) -> None:
     """Seen to fail: a cell from 59 to 61 was one bin, and the rows of 59 were spread over it."""
     grid, edges = coarse_grid("integer"), np.append(np.arange(60), 62)

@@ -24,9 +24,10 @@ from factored_mwem.privacy.noise import OpenDPNoise
 CHOSEN = ("epsilon", "delta", "weight", "domain_budget", "select_share", "initial_share", "time_budget")
 PRICED = ("spent_epsilon", "cost", "share", "scale")
 BOUNDS = ("minimum", "maximum", "edges", "specialValues", "categories", "other", "ends_seen")
-SHARES = ("kept", "moved_at_most", "clipped", "missing", "spread_hidden", "spread_doubtful")
+SHARES = ("kept", "moved_at_most", "clipped", "missing", "missing_at_most", "beyond_seen")
+SPREADS = ("spread_hidden", "spread_doubtful")
 CERTIFIED = ("certificate", "confidence", "estimate", "stderr", "low", "high")
-PARAMETERS = {*CHOSEN, *PRICED, *BOUNDS, *SHARES, *CERTIFIED}
+PARAMETERS = {*CHOSEN, *PRICED, *BOUNDS, *SHARES, *SPREADS, *CERTIFIED}
 """Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
 bounds, which are looked at below; shares of noisy counts, and the spread that follows from these; the errors
 of a certificate, which are noisy whole numbers of grains over a noisy whole number of rows.

@@ -28,6 +28,8 @@ WIDER, WIDEST, UNSURE = 0.2, 3, 0.01
 """The part by which a standard deviation may be larger, or twice that by which it may be smaller, from which
 a warning says so, and of how many columns by name, the widest; less than the last is not worth a word.
 """
+FURTHER = 10
+"""Times the share of rows beyond where a column surely reaches that count as much: from .02 on."""
 
 
 def warnings_of(plan: Plan, learning: Learning) -> Iterator[str]:
@@ -44,6 +46,7 @@ def warnings_of(plan: Plan, learning: Learning) -> Iterator[str]:
 def notes_of(plan: Plan, learning: Learning) -> Iterator[str]:
     """What such a release took as it may well be."""
     yield from _unseen_decimals(learning, plan.policy.people)
+    yield from _unseen_missing(learning.fates)
     for attribute in plan.domain:
         if attribute.name in learning.fates and attribute.format != "default":
             yield format_in_words(attribute)
@@ -82,7 +85,10 @@ def spread_in_words(domain: Domain, fates: Mapping[str, Fate]) -> Iterator[str]:
     """Warnings where learnt columns of numbers may be much wider or narrower than they come out; free."""
     told = {name: fate for name, fate in fates.items() if fate.kept > 2 * fate.moved_at_most}  # else noise
     hidden = {name: fate.spread_hidden or 0.0 for name, fate in told.items()}
-    off = {name: max(hidden[name], 2 * (fate.spread_doubtful or 0.0)) for name, fate in told.items()}
+    off = {
+        name: max(hidden[name], 2 * (fate.spread_doubtful or 0.0), FURTHER * (fate.beyond_seen or 0.0))
+        for name, fate in told.items()
+    }
     widest = sorted(
         (name for name in off if off[name] > WIDER and hidden[name] < MOST), key=lambda name: -off[name]
     )
@@ -122,7 +128,7 @@ def _end_in_words(attribute: Attribute, fate: Fate) -> str:
     """How far off a column's spread may be; where rows go further, how far values very likely reach."""
     less, more = fate.spread_doubtful or 0.0, fate.spread_hidden or 0.0
     parts = [f"{less:.0%} smaller"] * (less >= UNSURE) + [f"{more:.0%} larger"] * (more >= UNSURE)
-    off = f"{shortened(attribute.name)!r} {' or '.join(parts)}"
+    off = f"{shortened(attribute.name)!r} {' or '.join(parts) or 'the same'}"
     if fate.ends_seen is None or attribute.edges is None:
         return off
     (least, most), edges = fate.ends_seen, attribute.edges
@@ -130,7 +136,10 @@ def _end_in_words(attribute: Attribute, fate: Fate) -> str:
     low, high = min(*own, edges[0], least), max(*own, edges[-1], most)
     if (low, high) == (least, most):
         return off
-    return f"{off} (very likely from {least} to {most}, rows from {low} to {high})"
+    rows = f"rows from {low} to {high}"
+    if (fate.beyond_seen or 0.0) >= UNSURE:
+        rows += f", {fate.beyond_seen:.0%} of them further out"
+    return f"{off} (very likely from {least} to {most}, {rows})"
 
 
 def _unordered(plan: Plan, learning: Learning) -> Iterator[str]:
@@ -179,6 +188,17 @@ def _unseen_decimals(learning: Learning, people: bool) -> Iterator[str]:
             few = f"fewer than about {most:,.0f} rows"
         yield (
             f"decimals in {few} of a column of whole numbers would not have been seen, and are rounded down"
+        )
+
+
+def _unseen_missing(fates: Mapping[str, Fate]) -> Iterator[str]:
+    """Which share of a column may be missing that comes out without missing cells."""
+    hidden = {name: fate.missing_at_most for name, fate in fates.items() if fate.missing_at_most}
+    if hidden:
+        worst = max(hidden, key=lambda name: hidden[name])
+        yield (
+            f"where no cell comes out missing, noise may hide missing ones: up to {hidden[worst]:.2%} of the "
+            f"rows, of {shortened(worst)!r}"
         )
 
 

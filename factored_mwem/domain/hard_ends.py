@@ -1,0 +1,106 @@
+"""Hard ends: where a column stops while its bins are full, as numbers from 1 to 300 do.
+
+Everything here is a function of public facts and noisy counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from factored_mwem.domain.grids import ANYWHERE, seen_span
+
+CLEAR = 8.0
+"""Deviations of its noise that a block of bins holds of which it is known how full it is."""
+FULL, FALLS = 0.7, 1.2
+"""Of how full all bins are, the part that the bins before a hard end are at least; and how many times as full
+the bins before those may be: else the column thins out, and where it ends noise hides.
+"""
+UNSURE = 1.0
+"""Deviations that the last bin lacks before it is taken to be full in part."""
+
+
+def within_hard_ends(
+    edges: np.ndarray, counts: np.ndarray, deviations: np.ndarray, step: int, special: np.ndarray
+) -> tuple[int, int, np.ndarray]:
+    """(the first bin, the one behind the last, the edges of these), without those beyond a hard end, and the
+    last at such an end as narrow as it is full. Values of whole numbers are `step` apart, and those that are
+    `special` in no bin.
+    """
+    low, high, new = 0, len(counts), edges.copy()
+    room, whole = np.diff(edges.astype(np.float64)), edges.dtype == np.int64
+    if whole:
+        room = np.maximum(room / step - np.histogram(special[special < edges[-1]], edges)[0], 1)
+    if (end := hard_end(room, counts, deviations)) is not None:
+        high, (begin, beyond) = end[0] + 1, edges[end[0] : end[0] + 2]
+        if end[1] < room[end[0]]:
+            new[high] = min(beyond, _further(begin, 1, end[1], step if whole else 0, special, beyond))
+    if (end := hard_end(room[::-1], counts[::-1], deviations[::-1])) is not None:
+        at = len(counts) - 1 - end[0]
+        if at < high - 1:
+            low, (begin, beyond) = at, edges[at : at + 2]
+            if end[1] < room[at]:
+                new[low] = max(begin, _further(beyond, -1, end[1], step if whole else 0, special, begin))
+    return low, high, new[low : high + 1]
+
+
+def _further(edge: float, way: int, filled: float, step: int, special: np.ndarray, end: float) -> float:
+    """The place `way` of an edge up to which so much is filled; of floats, where `step` is 0, a number of
+    three digits less than the `end` of the bin has.
+    """
+    if not step:
+        digits = 2 - math.floor(math.log10(abs(end - edge)))
+        return round(edge + way * (filled + 10.0**-digits / 2), digits)
+    wide = max(math.ceil(filled), 1) * step
+    for offset in sorted(((special - edge) * way + (way > 0)).tolist()):
+        if 0 < offset <= wide:
+            wide += step
+    return edge + way * wide
+
+
+def hard_end(room: np.ndarray, counts: np.ndarray, deviations: np.ndarray) -> tuple[int, float] | None:
+    """(the bin in which a column stops, how much of its room is filled), from left to right; None if it thins
+    out, or noise hides what it does. `room: float[bin]`, how many values may be in each, or how wide it is.
+
+    Blocks of bins that hold CLEAR deviations each say how full bins are near the end. By least squares all
+    are as full up to one, which may be full in part, and empty from there on.
+    """
+    tail = _block(room, counts, deviations, len(counts))
+    near = tail and _block(room, counts, deviations, tail[0])
+    far = near and _block(room, counts, deviations, near[0], least=near[2] / 2)
+    if tail is None or near is None or far is None:
+        return None
+    at, (_, full, wide) = tail[0], near
+    if full < FULL * counts.sum() / room.sum() or far[1] > FALLS * full:
+        return None
+    held, noise, most = counts[at:], deviations[at:], full * room[at:]
+    partly = np.clip(held, 0, most)
+    before, after = (np.cumsum([0.0, *((held - x) / noise) ** 2]) for x in (most, np.zeros(len(held))))
+    last = int(np.argmin(before[:-1] + ((held - partly) / noise) ** 2 + after[-1] - after[1:]))
+    beyond = slice(last + 1, None)
+    if seen_span(held[beyond], noise[beyond], ANYWHERE):
+        return None
+    some = slice(last + 1, last + 2 + int(np.searchsorted(np.cumsum(room[at:][beyond]), wide)))
+    if last + 1 < len(held) and held[some].sum() + 2 * _together(noise[some]) >= most[some].sum() / 2:
+        return None
+    filled = partly[last] if partly[last] + UNSURE * noise[last] < most[last] else most[last]
+    return at + last, float(filled / full)
+
+
+def _together(noise: np.ndarray) -> float:
+    return math.sqrt(float((noise**2).sum()))
+
+
+def _block(
+    room: np.ndarray, counts: np.ndarray, deviations: np.ndarray, end: int, least: float = 0.0
+) -> tuple[int, float, float] | None:
+    """(the first of the bins, how full they are, their room) of the fewest before `end` that are clear
+    together, and have the `least` room; None if none are.
+    """
+    held, noise, wide = (np.cumsum(x[:end][::-1]) for x in (counts, deviations**2, room))
+    clear = np.flatnonzero((held > CLEAR * np.sqrt(noise)) & (wide >= least) & np.isfinite(wide))
+    if not len(clear):
+        return None
+    bins = int(clear[0])
+    return end - 1 - bins, float(held[bins] / wide[bins]), float(wide[bins])

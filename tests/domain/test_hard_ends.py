@@ -1,0 +1,71 @@
+"""Hard ends: what stops while it is full ends there; what thins out, or stands out further away, is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from factored_mwem.domain.hard_ends import hard_end, within_hard_ends
+
+EDGES = np.array([0, 20, 60, 100, 140, 180, 220, 260, 300, 340, 380, 460, 780])
+NONE = np.zeros(0, dtype=np.int64)
+
+
+def held(values: np.ndarray, edges: np.ndarray = EDGES, special: np.ndarray = NONE) -> np.ndarray:
+    counts: np.ndarray = np.histogram(values[~np.isin(values, special)], edges)[0]
+    return counts
+
+
+def cut(counts: np.ndarray, edges: np.ndarray = EDGES, **facts: object) -> tuple[int, int, np.ndarray]:
+    facts = {"step": 1, "special": NONE} | facts
+    return within_hard_ends(edges, counts, np.full(len(counts), 25.0), **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("end", [281, 300, 318, 339])
+def test_bins_are_as_wide_as_they_are_full(end: int) -> None:
+    """Ten rows of each number. Seen to fail: bins beyond were kept; the last one was cut where it is full."""
+    first, beyond, edges = cut(held(np.repeat(np.arange(end), 10)))
+    assert (first, edges[0]) == (0, 0)
+    assert edges[-1] == end if end not in (339,) else edges[-1] == 340  # of 25, its noise hides 10 rows
+    assert beyond == len(edges) - 1
+    mirrored = 780 - EDGES[::-1]
+    first, beyond, edges = cut(held(779 - np.repeat(np.arange(end), 10), mirrored), mirrored)
+    assert edges[0] == (780 - end if end != 339 else 440) and edges[-1] == 780
+    assert beyond - first == len(edges) - 1
+
+
+def test_steps_special_values_and_floats_count_as_they_are() -> None:
+    """Seen to fail: as if special values filled a bin, too; steps of one for multiples of five."""
+    values, special = np.repeat(np.arange(312), 10), np.array([150, 302, 305, 311, 9999])
+    assert cut(held(values, special=special), special=special)[2][-1] == 311  # it is special itself
+    many = np.arange(140, 300, 2)
+    assert cut(held(values, special=many), special=many)[2][-1] == 312
+    by_five = np.repeat(np.arange(0, 315, 5), 50)
+    assert cut(held(by_five), step=5)[2][-1] == 315
+    floats = EDGES / 100
+    _, _, edges = cut(held(np.linspace(0, 3.1, 3000), floats), floats)
+    assert 3.09 <= edges[-1] <= 3.11
+
+
+def test_what_thins_out_or_stands_out_further_away_is_no_hard_end() -> None:
+    """Seen to fail: without the look at bins before the end; without that at what lies beyond."""
+    room = np.diff(EDGES).astype(float)
+    falls = 400 * np.exp(-np.arange(len(room)) / 4)
+    assert hard_end(room, falls, np.full(len(room), 10.0)) is None
+    steps = np.repeat([400.0, 500.0, 350.0, 150.0], 3)
+    assert hard_end(np.full(12, 40.0), steps, np.full(12, 25.0)) is None
+    shelf = np.repeat([500.0, 500.0, 200.0, 200.0], 3)
+    assert hard_end(np.full(12, 40.0), shelf, np.full(12, 25.0)) is None
+    stands = held(np.repeat(np.arange(300), 10))
+    stands[-1] = 160  # of 25
+    assert hard_end(room, stands, np.full(len(room), 25.0)) is None
+    assert hard_end(room, np.zeros(len(room)), np.full(len(room), 25.0)) is None
+    infinite = np.append(room[:-1], np.inf)
+    assert hard_end(infinite, np.full(len(room), 300.0), np.full(len(room), 25.0)) is None
+
+
+def test_noise_far_out_moves_no_end() -> None:
+    """300 draws of fixed seeds. Seen to fail: the last bin, however far out, taken to be the end."""
+    rng, real = np.random.default_rng(2), held(np.repeat(np.arange(300), 30))
+    ends = [cut(real + np.rint(rng.normal(0, 25, len(real))).astype(int))[2][-1] for _ in range(300)]
+    assert np.mean(np.array(ends) > 305) < 0.02 and np.mean(np.array(ends) < 295) < 0.02
