@@ -11,7 +11,7 @@ from numba.core.caching import FunctionCache
 from numba.core.runtime import nrt
 
 TRIED = ((0, 61), (0, 68))
-"""The first and the last numba with which parts were compiled in less time: another one is left its own way."""
+"""The first and the last numba whose way with parts is known; another one compiles them in its own way."""
 
 
 class KernelCache(FunctionCache):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import _dynfunc
+from numba._dynfunc import make_function
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import register_pass
@@ -39,7 +39,7 @@ class PartLowering(NativeLowering):
         super().run_pass(state)
         lowered = state["cr"]
         name = lowered.fndesc.qualname
-        stub = _dynfunc.make_function(lowered.fndesc.lookup_module(), name, "", 0, lowered.env, (library,))
+        stub = make_function(lowered.fndesc.lookup_module(), name, "", 0, lowered.env, (library,))
         state.targetctx.insert_user_function(stub, lowered.fndesc, [library])
         state["cr"] = _LowerResult(lowered.fndesc, lowered.call_helper, cfunc=stub, env=lowered.env)
         return True

@@ -215,8 +215,7 @@ def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
 
 
 def _finer(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
-    """int64[candidate]: for each the next finer candidate, at one attribute or by one; itself: there is none.
-    """
+    """int64[candidate]: the next finer candidate, at one attribute or by one; itself where there is none."""
     count, width = members.shape
     rows = {tuple(row): i for i, row in enumerate(members.tolist())}
     parent = np.arange(count)
