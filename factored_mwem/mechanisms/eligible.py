@@ -91,7 +91,7 @@ class FittingViews:
         most = self.max_cells - cells.sum() + own
         doubtful = turn[(self._cells[turn] > most) & ~self._exact[turn]]
         if len(doubtful):
-            above = max(self.max_cells, 2 * own.max())  # more cells fit in no round, so they are not told
+            above = max(float(self.max_cells), 2 * own.max())  # more fit in no round, so are not told
             self._cells[doubtful], self._exact[doubtful] = self._joined(estimate, doubtful, above), True
         return turn[(self._cells[turn] <= most) | (self._cells[turn] <= own * (1 + 1e-9))]
 
