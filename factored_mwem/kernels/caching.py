@@ -6,9 +6,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, get_type_hints
 
-from numba import njit, types
+from numba import njit, types, version_info
 from numba.core.caching import FunctionCache
 from numba.core.runtime import nrt
+
+TRIED = ((0, 61), (0, 68))
+"""The first and the last numba whose way with parts is known; another one compiles them in its own way."""
 
 
 class KernelCache(FunctionCache):
@@ -29,6 +32,10 @@ def jitted(function: Callable[..., Any], cached: bool, options: dict[str, Any]) 
     """numba's object for a kernel; where neither the package's folder nor the user's cache can be written, as
     in a container, nothing is kept.
     """
+    if not cached and TRIED[0] <= version_info.short <= TRIED[1]:
+        from factored_mwem.kernels.parts import PartCompiler
+
+        options = {**options, "pipeline_class": PartCompiler}
     kernel: Any = njit(nogil=True, **options)(function)
     if cached and kernel is not function:  # it is where compilation is switched off
         with suppress(RuntimeError):

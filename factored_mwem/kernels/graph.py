@@ -15,6 +15,13 @@ CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
 or cells that the new edges make.
 """
 
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+"""Its runs of six bits all differ, so a power of two times it has the power in its first six (Leiserson,
+Prokop, Randall 1998).
+"""
+PLACES = np.argsort([(int(DE_BRUIJN) << at & 2**64 - 1) >> 58 for at in range(64)])
+"""The power by those six bits."""
+
 
 class Graph(NamedTuple):
     """The graph of measurements so far: each variable's neighbours, whether it is used, the variables of each
@@ -41,13 +48,7 @@ class Variables(NamedTuple):
 @part
 def lowest_bit(word):
     """Position of the lowest set bit of a non-zero uint64."""
-    low = word & (~word + np.uint64(1))
-    at = 0
-    for shift in (32, 16, 8, 4, 2, 1):
-        if low >> np.uint64(shift):
-            low >>= np.uint64(shift)
-            at += shift
-    return at
+    return PLACES[(word & (~word + np.uint64(1))) * DE_BRUIJN >> np.uint64(58)]
 
 
 @part
@@ -64,26 +65,24 @@ def members_of(bits, out):
 
 
 @part
-def collapsed_log(members, count, attribute, logs):
+def collapsed_log(members, count, attribute, logs, seen):
     """log2 of the cells of a clique: of each attribute only its finest variable counts, the first in
-    `members`.
+    `members`. `seen: bool[attribute]` is scratch, all False.
     """
     total = 0.0
     for i in range(count):
-        first = True
-        for j in range(i):
-            if attribute[members[j]] == attribute[members[i]]:
-                first = False
-                break
-        if first:
+        if not seen[attribute[members[i]]]:
+            seen[attribute[members[i]]] = True
             total += logs[members[i]]
+    for i in range(count):
+        seen[attribute[members[i]]] = False
     return total
 
 
 @part
-def eliminate(neighbours, alive, variables, rule, cliques):
-    """Eliminate the set `alive` greedily; returns the cells of all maximal cliques. Ties go to the lowest
-    number.
+def eliminate(neighbours, alive, variables, rule, cliques, most):
+    """Eliminate the set `alive` greedily; returns the cells of all maximal cliques, or some number above
+    `most` if they are more. Ties go to the lowest number.
 
     `neighbours` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable,
     word]`, in order; a clique inside an earlier one stays all zero.
@@ -97,6 +96,11 @@ def eliminate(neighbours, alive, variables, rule, cliques):
     score, logs_of = np.empty(64 * words), np.empty(64 * words)
     stale = np.empty(64 * words, dtype=np.uint8)
     stale[:] = 1  # scores that the last eliminations may have changed
+    attributes = 0
+    for i in range(count):
+        attributes = max(attributes, variables.attribute[list_[i]] + 1)
+    seen = np.empty(attributes, dtype=np.bool_)
+    seen[:] = False
     total = 0.0
     for step in range(count):
         best, least = np.int64(-1), np.inf  # not the literal: `_closed` would be compiled for it, too
@@ -107,7 +111,7 @@ def eliminate(neighbours, alive, variables, rule, cliques):
             if stale[v]:
                 _closed(neighbours, alive, v, clique)
                 size = members_of(clique, around)
-                logs_of[v] = collapsed_log(around, size, variables.attribute, logs)
+                logs_of[v] = collapsed_log(around, size, variables.attribute, logs, seen)
                 score[v] = logs_of[v] if rule == CELLS else _fill(neighbours, around, size, logs, rule)
                 stale[v] = 0
             if score[v] < least:
@@ -127,6 +131,8 @@ def eliminate(neighbours, alive, variables, rule, cliques):
             cliques[step, w] = np.uint64(0) if inside else clique[w]
         if not inside:
             total += 2.0 ** logs_of[best]
+            if total > most:
+                break
         alive[best >> 6] &= ~(np.uint64(1) << np.uint64(best & 63))
         for i in range(size):
             v = around[i]
@@ -163,10 +169,11 @@ def _fill(neighbours, around, size, logs, rule):
 
 @entry
 def joined_cells(
-    graph: Graph, variables: Variables, members: I8x2, rule: int, cliques: U8x2, out: F8
+    graph: Graph, variables: Variables, members: I8x2, rule: int, most: float, cliques: U8x2, out: F8
 ) -> None:
     """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would
-    make of those it touches. `cliques` ends as those of the last view, see `eliminate`.
+    make of those it touches, or some number above `most`. `cliques` ends as those of the last view, see
+    `eliminate`.
     """
     count, words = graph.neighbours.shape
     used, coarser, finer = graph.used, variables.coarser, variables.finer
@@ -205,7 +212,7 @@ def joined_cells(
                     connect(joined, v, k)
                     joined[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
                     joined[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
-        out[c] = eliminate(joined, alive, variables, rule, cliques)
+        out[c] = eliminate(joined, alive, variables, rule, cliques, most)
 
 
 @part

@@ -54,6 +54,12 @@ class Counts(NamedTuple):
     offsets: I8
 
 
+CANDIDATE, FINER, BEGIN, FROM, STEPS = range(5)
+"""Columns of `Coarser.which`: the candidate, the one that it is added up from, where the cells of both begin,
+and where its steps do.
+"""
+
+
 class Coarser(NamedTuple):
     """The candidates that are added up from bases, see Candidates.coarse."""
 
@@ -85,19 +91,20 @@ def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarse
     largest = 1
     for base in which:
         largest = max(largest, offsets[base + 1] - offsets[base])
+        for i in range(coarser.first[base], coarser.first[base + 1]):
+            largest = max(largest, coarser.which[i, BEGIN] + _cells(sizes[coarser.which[i, CANDIDATE]]))
     noise = np.int64(math.floor(answers.harm * grid + 0.5))
     gap = np.empty(largest, dtype=np.int64)  # kept, for the coarser candidates are sums of its cells
     held = np.empty(largest, dtype=np.int64)
-    summed, summed_held = np.empty(largest, dtype=np.int64), np.empty(largest, dtype=np.int64)
     for c in range(len(which)):
-        last = width - 1
-        while last > 0 and sizes[c, last] == 1:
+        codes, last = sizes[which[c]], width - 1
+        while last > 0 and codes[last] == 1:
             last -= 1
         rows = 1
         for j in range(last):
-            rows *= sizes[c, j]
+            rows *= codes[j]
             digits[j] = 0
-        inner, stride, count = slots[c, last], strides[c, last], sizes[c, last]
+        inner, stride, count = slots[c, last], strides[c, last], codes[last]
         at, cell = 0, offsets[which[c]]
         for _ in range(rows):
             for j in range(last + 1):
@@ -123,61 +130,70 @@ def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarse
             j = last - 1  # the next row of the table: count up, the last digit fastest
             while j >= 0:
                 digits[j] += 1
-                if digits[j] < sizes[c, j]:
+                if digits[j] < codes[j]:
                     break
                 digits[j] = 0
                 j -= 1
-        out[which[c]] = _score(gap, held, at, noise, answers.sparse)
-        for i in range(coarser.first[which[c]], coarser.first[which[c] + 1]):
-            steps = coarser.steps[coarser.which[i, 1] :]
-            cells = _add_up((gap, held), sizes[c, : last + 1], steps, (summed, summed_held), digits)
-            out[coarser.which[i, 0]] = _score(summed, summed_held, cells, noise, answers.sparse)
+        first, end = coarser.first[which[c]], coarser.first[which[c] + 1]
+        for i in range(first - 1, end):
+            begin, scored = np.int64(0), which[c]
+            if i >= first:
+                row = coarser.which[i]
+                begin, scored = row[BEGIN], row[CANDIDATE]
+                steps, at = coarser.steps[row[STEPS] :], begin + _cells(sizes[scored])
+                _add_up((gap, held), (row[FROM], begin, at), sizes[row[FINER]], steps, digits)
+            out[scored] = _score(gap[begin:at], held[begin:at], noise, answers.sparse)
 
 
 @part
-def _score(gap, held, cells, noise, sparse):
+def _cells(sizes):
+    cells = 1
+    for size in sizes:
+        cells *= size
+    return cells
+
+
+@part
+def _score(gap, held, noise, sparse):
     """The summed gaps, less the harm of noise; of more than `sparse` cells, what stands out if that is more.
     A record moves a gap by at most the grid, so either sum, and the larger, by no more for each of its cells.
     """
     distance, clear = np.int64(0), np.int64(0)
-    for c in range(cells):
+    for c in range(len(gap)):
         distance += abs(gap[c]) - min(noise, CAP * held[c])
-    if cells > sparse:
-        for c in range(cells):
+    if len(gap) > sparse:
+        for c in range(len(gap)):
             clear += max(abs(gap[c]) - CLEAR * noise, np.int64(0)) - min(noise, held[c]) // LITTLE
         distance = max(distance, clear)
     return distance
 
 
 @part
-def _add_up(fine, sizes, steps, summed, digits):
-    """Add up the cells of both `fine` tables that `steps` sends to one place, into `summed`. Returns how many
-    places there are.
+def _add_up(tables, places, sizes, steps, digits):
+    """Add up the cells of a view of `sizes` in both `tables`, to where `steps` sends them: `places` says
+    where its cells begin, and where those that they are added up to begin and end.
     """
-    last = len(sizes) - 1
-    rows, before, largest = 1, 0, 0
-    for j in range(len(sizes)):
+    (gap, held), (fine, begin, end), last = tables, places, len(sizes) - 1
+    while last > 0 and sizes[last] == 1:
+        last -= 1
+    for c in range(begin, end):
+        gap[c] = 0
+        held[c] = 0
+    rows, before = 1, 0
+    for j in range(last):
         digits[j] = 0
-        most = 0
-        for digit in range(sizes[j]):
-            most = max(most, steps[before + digit])
-        largest += most
-        if j < last:
-            rows *= sizes[j]
-            before += sizes[j]
-    for c in range(largest + 1):
-        summed[0][c] = 0
-        summed[1][c] = 0
-    at = 0
+        rows *= sizes[j]
+        before += sizes[j]
+    at = fine
     for _ in range(rows):
-        base, offset = 0, 0
+        base, offset = begin, 0
         for j in range(last):
             base += steps[offset + digits[j]]
             offset += sizes[j]
         for t in range(sizes[last]):
             place = base + steps[before + t]
-            summed[0][place] += fine[0][at]
-            summed[1][place] += fine[1][at]
+            gap[place] += gap[at]
+            held[place] += held[at]
             at += 1
         j = last - 1
         while j >= 0:
@@ -186,4 +202,3 @@ def _add_up(fine, sizes, steps, summed, digits):
                 break
             digits[j] = 0
             j -= 1
-    return largest + 1

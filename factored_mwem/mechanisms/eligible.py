@@ -91,7 +91,8 @@ class FittingViews:
         most = self.max_cells - cells.sum() + own
         doubtful = turn[(self._cells[turn] > most) & ~self._exact[turn]]
         if len(doubtful):
-            self._cells[doubtful], self._exact[doubtful] = self._joined(estimate, doubtful), True
+            above = max(float(self.max_cells), 2 * own.max())  # more fit in no round, so are not told
+            self._cells[doubtful], self._exact[doubtful] = self._joined(estimate, doubtful, above), True
         return turn[(self._cells[turn] <= most) | (self._cells[turn] <= own * (1 + 1e-9))]
 
     def _holding(self, attributes: Sequence[int]) -> np.ndarray:
@@ -103,8 +104,10 @@ class FittingViews:
             found |= changed[self.views.attributes[:, slot]]
         return found
 
-    def _joined(self, estimate: Estimate, touched: np.ndarray) -> np.ndarray:
-        """float64[view]: cells of the trees that measuring each of `touched` would make of theirs."""
+    def _joined(self, estimate: Estimate, touched: np.ndarray, above: float = math.inf) -> np.ndarray:
+        """float64[view]: cells of the trees that measuring each of `touched` would make of theirs; some
+        number above `above` if there are more.
+        """
         forest, levels = estimate.forest, self.views.levels
         words = (len(levels) + 63) // 64
         graph, masks = (
@@ -129,7 +132,7 @@ class FittingViews:
 
         def count(rows: np.ndarray) -> None:
             cells = np.zeros(len(rows))
-            joined_cells(measured, variables, members[rows], CELLS, np.zeros_like(graph), cells)
+            joined_cells(measured, variables, members[rows], CELLS, above, np.zeros_like(graph), cells)
             out[rows] = cells
 
         workers = 2 if len(touched) > FEW else 1

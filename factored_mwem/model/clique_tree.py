@@ -66,7 +66,7 @@ class CliqueTree:
         """The smallest tree found that holds all `views`, which hang together and hold all own variables."""
         least, cliques = triangulate(levels, views, CELLS)
         for rule in (WEIGHTED_FILL, FILL):
-            cells, others = triangulate(levels, views, rule)
+            cells, others = triangulate(levels, views, rule, least)
             if cells < least * (1 - 1e-9):
                 least, cliques = cells, others
         return _tree(levels, cliques)
@@ -134,8 +134,12 @@ class CliqueTree:
         return halves(self.steps(clique, view))
 
 
-def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float, list[set[int]]]:
-    """(cells, maximal cliques as sets of variables) of one greedy elimination."""
+def triangulate(
+    levels: Levels, views: Iterable[View], rule: int, most: float = math.inf
+) -> tuple[float, list[set[int]]]:
+    """(cells, maximal cliques as sets of variables) of one greedy elimination; some number above `most`, and
+    some cliques, if it makes more cells.
+    """
     names = sorted({v for view in views for v in view})
     place = {v: i for i, v in enumerate(names)}
     words = (len(names) + 63) // 64
@@ -151,7 +155,7 @@ def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float
         levels.attribute[names], none, none, np.log2(levels.sizes[names].astype(np.float64))
     )
     connected = Graph(graph, np.ones(len(names), dtype=bool), alive, whole)
-    joined_cells(connected, variables, np.zeros((1, 1), dtype=np.int64), rule, cliques, cells)
+    joined_cells(connected, variables, np.zeros((1, 1), dtype=np.int64), rule, most, cliques, cells)
     bits = np.unpackbits(cliques.view(np.uint8), axis=1, bitorder="little")
     return float(cells[0]), [{names[i] for i in np.flatnonzero(row)} for row in bits if row.any()]
 

@@ -94,8 +94,9 @@ class CandidateTables(Rows):
         candidates = self.candidates
         total, harm = (float(min(amount, SCORE_CUTOFF)) for amount in (answers.total, answers.harm))
         capped = answers._replace(total=total, harm=harm)
-        sizes, counts = candidates.sizes[answers.which], Counts(self.held, candidates.offsets)
-        distances(capped, sizes, counts, float(SCORE_GRID), Coarser(*candidates.coarse), self.distances)
+        counts = Counts(self.held, candidates.offsets)
+        coarser = Coarser(*candidates.coarse)
+        distances(capped, candidates.sizes, counts, float(SCORE_GRID), coarser, self.distances)
 
 
 class PrivateRows(Sealed):

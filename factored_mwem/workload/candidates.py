@@ -21,8 +21,9 @@ class Candidates:
 
     `members: int32[candidate, slot]` are variables of `levels` in attribute order, padded with -1.
 
-    A *base* is counted from the rows. Any other candidate is added up from the base that `base_of:
-    int64[candidate]` names. Without `base_of`, every candidate is its own. `weights:
+    A *base* is counted from the rows. Any other candidate is added up from the finer one that `coarse_of:
+    int64[candidate]` names, and so at last from a base, `base_of`; a base names itself. Without `coarse_of`
+    every candidate is a base. `weights:
     float64[candidate]` in (0, 1] say how much an error counts (None: 1); `ranged` are the attributes
     (positions) over which ranges are asked; `public` those whose joint counts are public: no marginal lies
     among these alone; `numbers` those that say how many rows there are.
@@ -67,8 +68,15 @@ class Candidates:
         return self.levels.names(self.domain.names)
 
     @cached_property
-    def base_of(self) -> np.ndarray:
+    def finer(self) -> np.ndarray:
         return self.coarse_of if self.coarse_of is not None else np.arange(len(self), dtype=np.int64)
+
+    @cached_property
+    def base_of(self) -> np.ndarray:
+        base = self.finer
+        while (base[base] != base).any():
+            base = base[base]
+        return base
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -100,20 +108,27 @@ class Candidates:
     def coarse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(first, which, steps) of the candidates that are no bases, for the scoring kernel.
 
-        `which[first[b] : first[b + 1]]: int64` are those added up from base b; `steps[i]: int32[codes of b's
-        axes together]`, one after the other, says what each code of each axis of the base adds to the cell of
-        `which[i]`. The last columns of `which` say where they begin.
+        `which[first[b] : first[b + 1]]: int64` are those added up from base b, each after the one of them (or
+        base) that it is coarser than: the candidate, that one, where the cells of both begin when all of a
+        base are laid one after the other, and where in `steps: int32` those begin which say what each code of
+        each axis of the second adds to the cell of the first.
         """
+        depth, above = np.zeros(len(self), dtype=np.int64), self.finer
+        while (above != self.base_of).any():
+            depth, above = depth + (above != self.base_of), self.finer[above]
         derived = np.flatnonzero(self.base_of != np.arange(len(self)))
-        derived = derived[np.argsort(self.base_of[derived], kind="stable")]
+        derived = derived[np.lexsort((depth[derived], self.base_of[derived]))]
         first = np.searchsorted(self.base_of[derived], np.arange(len(self) + 1)).astype(np.int64)
-        which, parts, at = np.empty((len(derived), 2), dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
+        begin = np.zeros(len(self), dtype=np.int64)
+        ends = np.cumsum([0, *self.cells[derived].astype(np.int64)])
+        begin[derived] = ends[:-1] - ends[first[self.base_of[derived]]]
+        begin[derived] += self.cells[self.base_of[derived]].astype(np.int64)
+        which, parts, at = np.empty((len(derived), 5), dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
         for i, c in enumerate(derived.tolist()):
-            steps = np.concatenate(
-                self.levels.steps(self.positions(int(self.base_of[c])), self.positions(c))
-            ).astype(np.int32)
-            which[i] = c, at
-            parts.append(steps)
+            fine = int(self.finer[c])
+            steps = np.concatenate(self.levels.steps(self.positions(fine), self.positions(c)))
+            which[i] = c, fine, begin[c], begin[fine], at
+            parts.append(steps.astype(np.int32))
             at += len(steps)
         return first, which, np.concatenate(parts)
 
@@ -146,7 +161,7 @@ class Candidates:
         return replace(
             self,
             members=np.concatenate([self.members, others.members]),
-            coarse_of=np.concatenate([self.base_of, len(self) + others.base_of]),
+            coarse_of=np.concatenate([self.finer, len(self) + others.finer]),
             weights=weights,
         )
 
@@ -185,9 +200,9 @@ class Candidates:
         kept = sizes[members].prod(axis=1) > above
         members, origin = members[kept], origin[kept]
         weights = None if self.weights is None else self.weights[origin]
-        bases = _bases(members, levels, chains or levels.chains)
+        finer = _finer(members, levels, chains or levels.chains)
         return replace(
-            self, members=members.astype(np.int32), at_levels=levels, coarse_of=bases, weights=weights
+            self, members=members.astype(np.int32), at_levels=levels, coarse_of=finer, weights=weights
         )
 
 
@@ -199,8 +214,8 @@ def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
     return np.where(first, value_of[ordered], 0.0).sum(axis=1)
 
 
-def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
-    """int64[candidate]: for each a candidate as fine or finer on all its attributes, which none refines."""
+def _finer(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
+    """int64[candidate]: the next finer candidate, at one attribute or by one; itself where there is none."""
     count, width = members.shape
     rows = {tuple(row): i for i, row in enumerate(members.tolist())}
     parent = np.arange(count)
@@ -221,8 +236,6 @@ def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.nd
         wider = np.concatenate([members[orphans, : width - 1], np.full((len(orphans), 1), v)], axis=1)
         order = np.argsort(attribute[wider], axis=1, kind="stable")
         _adopt(parent, np.take_along_axis(wider, order, axis=1), orphans, rows)
-    while (parent[parent] != parent).any():
-        parent = parent[parent]
     return parent
 
 

@@ -17,6 +17,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels import dense
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.dense import FLOOR, marginal_into
+from factored_mwem.kernels.parts import PartLibrary
 from factored_mwem.kernels.scoring import Coarser, Counts, distances
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel, update
@@ -81,6 +82,13 @@ def grown(
         factor = model.merge(positions)
         model.replace(Factor(factor.positions, factor.shape, rng.dirichlet(np.ones(len(factor.weights)))))
     return model
+
+
+def test_a_part_has_no_code_of_its_own() -> None:
+    """Which nobody would call; a newer numba has to be tried first, and `TRIED` to say so."""
+    multiply_by(np.ones(1), *np.zeros((2, 1), dtype=np.int64), np.ones(1))
+    libraries = [made.library for made in dense.multiply_by.overloads.values()]
+    assert libraries and all(type(library) is PartLibrary for library in libraries)
 
 
 # ---- marginals and products

@@ -334,7 +334,9 @@ def graph_of(levels: Levels, views: Sequence[View]) -> dict[int, set[int]]:
     "seed", [*range(25), 159, 206, 214]
 )  # in the last three a level comes between two in use
 def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None:
-    """An offer's cells: never fewer than the tree's, and what the slow elimination finds."""
+    """An offer's cells: never fewer than the tree's, and what the slow elimination finds; where they may be
+    at most so many, more are told as more.
+    """
     rng = np.random.default_rng(seed + 1000)
     d = int(rng.integers(2, 8))
     levels = random_levels(rng, d, most=1e5)
@@ -350,6 +352,9 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
     candidates = Workload.marginals(min(3, d)).candidates(domain).at(levels, 1e9)
     which = rng.permutation(len(candidates))[:60]
     found = FittingViews(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
+    most = float(np.median(found))
+    stopped = FittingViews(candidates, 10**9)._joined(state, which, most)  # type: ignore[arg-type]
+    assert (np.where(found > most, stopped > most, stopped == found)).all()
     logs, attribute = np.log2(levels.sizes.astype(np.float64)).tolist(), levels.attribute.tolist()
     for c, cells in zip(which.tolist(), found.tolist(), strict=True):
         view = candidates.positions(c)

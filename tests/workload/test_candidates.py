@@ -146,8 +146,8 @@ def test_nothing_is_counted_twice_where_middle_levels_are_left_out(case: str) ->
 @every_case
 @limits
 def test_coarse_steps_add_up_right(case: str, limit: float) -> None:
-    """Each candidate that is no base, cell by cell of its base: the steps name the cell that holds it, by
-    brute force over a random table.
+    """Each candidate that is no base, cell by cell of the one that it is added up from: the steps name the
+    cell that holds it, by brute force over a random table; and all that hang below a base have room.
     """
     levels, views = LEVELS[case], views_of(case, limit)
     first, which, steps = views.coarse
@@ -155,15 +155,18 @@ def test_coarse_steps_add_up_right(case: str, limit: float) -> None:
     table = dict(zip(cells_of(levels.shape), counts, strict=True))
     seen = []
     for b in range(len(views)):
-        base = views.positions(b)
-        sizes = [int(levels.sizes[v]) for v in base]
+        places = {b: 0}
         for i in range(first[b], first[b + 1]):
-            c, at = which[i].tolist()
+            c, finer, begin, from_, at = which[i].tolist()
             seen.append(c)
             assert views.base_of[c] == b != c
+            assert places[finer] == from_ and begin == sum(int(views.cells[each]) for each in places)
+            places[c] = begin
+            fine = views.positions(finer)
+            sizes = [int(levels.sizes[v]) for v in fine]
             found = np.zeros(int(views.cells[c]))
             starts = np.concatenate([[0], np.cumsum(sizes)])
-            for cell, value in zip(cells_of(sizes), at_levels(table, named(levels, base)), strict=True):
+            for cell, value in zip(cells_of(sizes), at_levels(table, named(levels, fine)), strict=True):
                 found[sum(int(steps[at + starts[j] + digit]) for j, digit in enumerate(cell))] += value
             assert found.tolist() == at_levels(table, named(levels, views.positions(c)))
     assert sorted(seen) == np.flatnonzero(views.base_of != np.arange(len(views))).tolist()
