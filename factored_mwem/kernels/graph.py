@@ -14,6 +14,10 @@ CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
 """Rules for the next variable to eliminate, which is the one with the fewest: cells of its clique, new edges,
 or cells that the new edges make.
 """
+SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
+"""De Bruijn's: the six highest bits of its product with a power of two tell which power."""
+PLACES = np.argsort([(int(SEQUENCE) << i) % 2**64 >> 58 for i in range(64)])
+"""Which, for each of them."""
 
 
 class Graph(NamedTuple):
@@ -41,13 +45,7 @@ class Variables(NamedTuple):
 @part
 def lowest_bit(word):
     """Position of the lowest set bit of a non-zero uint64."""
-    low = word & (~word + np.uint64(1))
-    at = 0
-    for shift in (32, 16, 8, 4, 2, 1):
-        if low >> np.uint64(shift):
-            low >>= np.uint64(shift)
-            at += shift
-    return at
+    return PLACES[((word & (~word + np.uint64(1))) * SEQUENCE) >> np.uint64(58)]
 
 
 @part
@@ -81,9 +79,9 @@ def collapsed_log(members, count, attribute, logs):
 
 
 @part
-def eliminate(neighbours, alive, variables, rule, cliques):
+def eliminate(neighbours, alive, variables, rule, cliques, logs_of, stale):
     """Eliminate the set `alive` greedily; returns the cells of all maximal cliques. Ties go to the lowest
-    number.
+    number. `logs_of`: log2 of the cells of each variable's clique, where it is not `stale`.
 
     `neighbours` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable,
     word]`, in order; a clique inside an earlier one stays all zero.
@@ -94,16 +92,14 @@ def eliminate(neighbours, alive, variables, rule, cliques):
     around = np.empty(64 * words, dtype=np.int64)
     clique = np.empty(words, dtype=np.uint64)
     count = members_of(alive, list_)
-    score, logs_of = np.empty(64 * words), np.empty(64 * words)
-    stale = np.empty(64 * words, dtype=np.uint8)
-    stale[:] = 1  # scores that the last eliminations may have changed
+    score = np.empty(64 * words)
+    for i in range(count):
+        score[list_[i]] = logs_of[list_[i]]
     total = 0.0
     for step in range(count):
-        best, least = np.int64(-1), np.inf  # not the literal: `_closed` would be compiled for it, too
-        for i in range(count):
+        best, least, place = np.int64(-1), np.inf, 0  # no literal: `_closed` would be compiled for it, too
+        for i in range(count - step):
             v = list_[i]
-            if not (alive[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
-                continue
             if stale[v]:
                 _closed(neighbours, alive, v, clique)
                 size = members_of(clique, around)
@@ -111,7 +107,9 @@ def eliminate(neighbours, alive, variables, rule, cliques):
                 score[v] = logs_of[v] if rule == CELLS else _fill(neighbours, around, size, logs, rule)
                 stale[v] = 0
             if score[v] < least:
-                best, least = v, score[v]
+                best, least, place = v, score[v], i
+        for i in range(place, count - step - 1):
+            list_[i] = list_[i + 1]
         _closed(neighbours, alive, best, clique)
         inside = False  # in an earlier clique: then it is not maximal, and adds no cells
         for earlier in range(step):
@@ -135,7 +133,7 @@ def eliminate(neighbours, alive, variables, rule, cliques):
             neighbours[v, v >> 6] &= ~(np.uint64(1) << np.uint64(v & 63))
             stale[v] = 1
             if rule != CELLS:  # new edges between v and another change the fill of what lies next to either
-                for j in range(count):
+                for j in range(count - step - 1):
                     if (neighbours[v, list_[j] >> 6] >> np.uint64(list_[j] & 63)) & np.uint64(1):
                         stale[list_[j]] = 1
     return total
@@ -173,6 +171,12 @@ def joined_cells(
     joined = np.empty((count, words), dtype=np.uint64)
     alive = np.empty(words, dtype=np.uint64)
     list_ = np.empty(64 * words, dtype=np.int64)
+    before, logs_of = np.empty(count), np.empty(64 * words)
+    stale = np.empty(64 * words, dtype=np.uint8)  # scores that the last edges may have changed
+    for v in range(count):
+        if used[v]:
+            _closed(graph.neighbours, graph.parts[graph.part_of[variables.attribute[v]]], v, alive)
+            before[v] = collapsed_log(list_, members_of(alive, list_), variables.attribute, variables.logs)
     for c in range(len(members)):
         for w in range(words):
             alive[w] = np.uint64(0)
@@ -185,12 +189,14 @@ def joined_cells(
                 alive[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
         size = members_of(alive, list_)
         for i in range(size):
+            logs_of[list_[i]], stale[list_[i]] = before[list_[i]], rule != CELLS
             for w in range(words):
                 joined[list_[i], w] = graph.neighbours[list_[i], w]
         for j in range(members.shape[1]):
             v = members[c, j]
             if v < 0:
                 continue
+            stale[v] = 1
             for i in range(j):
                 connect(joined, v, members[c, i])
             if not used[v]:
@@ -198,14 +204,16 @@ def joined_cells(
                 while not used[f]:
                     f = finer[f]
                 connect(joined, v, f)
+                stale[f] = 1
                 k = coarser[v]
                 while k >= 0 and not used[k]:
                     k = coarser[k]
                 if k >= 0:  # v comes between the two
                     connect(joined, v, k)
+                    stale[k] = 1
                     joined[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
                     joined[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
-        out[c] = eliminate(joined, alive, variables, rule, cliques)
+        out[c] = eliminate(joined, alive, variables, rule, cliques, logs_of, stale)
 
 
 @part
