@@ -79,7 +79,7 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
     (attributes, rows), groups = codes.shape, aim.groups
     first = np.cumsum([0, *(len(levels) for levels in groups)])
     sizes = [int(level.max()) + 1 for levels in groups for level in levels]
-    views = np.array([level[codes[a]] for a, levels in enumerate(groups) for level in levels], dtype=np.int32)
+    views = _views(codes, groups)
     residuals, bars = ([t.over(first, sizes) for t in listed] for listed in (aim.targets, aim.barred))
     tables, barred = (_by_attribute(over, first) for over in (residuals, bars))
     columns = [a for a in range(attributes) if sizes[first[a]] > 1 and a not in aim.kept and tables[a]]
@@ -114,6 +114,16 @@ def refine(codes: np.ndarray, aim: Refinement, proposals: int, rng: np.random.Ge
             if moved < MIN_MOVED_SHARE * looked:
                 break
     codes[:] = views[first[:-1]]
+
+
+def _views(codes: np.ndarray, groups: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+    """int32[view, row]: the codes of every attribute at every level."""
+    views = np.empty((sum(len(levels) for levels in groups), codes.shape[1]), dtype=np.int32)
+    rows = iter(views)
+    for own, levels in zip(codes, groups, strict=True):
+        for level in levels:  # no code is clipped: in this mode numpy makes no copy
+            np.take(level.astype(np.int32), own, out=next(rows), mode="clip")
+    return views
 
 
 def _take_off(views: np.ndarray, sizes: Sequence[int], tables: Sequence[Over]) -> None:
