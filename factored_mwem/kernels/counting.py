@@ -20,10 +20,6 @@ MAX_LOCAL_CELLS = 2**13
 """Candidates with at most so many cells are counted in two tables, to which rows are added in turn: if most
 rows fall into one cell, an addition would otherwise wait until the last one is stored.
 """
-CHUNK_ROWS = 1024
-"""Rows whose cells are computed at a time: a loop without scattered stores, which compiles to vector
-instructions.
-"""
 
 
 class Tally(NamedTuple):
@@ -74,16 +70,12 @@ def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
 @part
 def _add(prefix, size, column, even, odd):
     """Count cells `prefix * size + column`: rows of even number in the table `even`, the others in `odd`."""
-    cells = np.empty(CHUNK_ROWS, dtype=np.uint32)
-    for at in range(0, len(prefix), CHUNK_ROWS):
-        rows = min(CHUNK_ROWS, len(prefix) - at)
-        for r in range(rows):
-            cells[r] = prefix[at + r] * size + column[at + r]
-        for r in range(0, rows - 1, 2):
-            even[cells[r]] += np.uint32(1)
-            odd[cells[r + 1]] += np.uint32(1)
-        if rows % 2:
-            even[cells[rows - 1]] += np.uint32(1)
+    rows = len(prefix)
+    for r in range(0, rows - 1, 2):
+        even[prefix[r] * size + column[r]] += np.uint32(1)
+        odd[prefix[r + 1] * size + column[r + 1]] += np.uint32(1)
+    if rows % 2:
+        even[prefix[rows - 1] * size + column[rows - 1]] += np.uint32(1)
 
 
 @entry

@@ -14,12 +14,11 @@ CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
 """Rules for the next variable to eliminate, which is the one with the fewest: cells of its clique, new edges,
 or cells that the new edges make.
 """
-
-DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-"""Its runs of six bits all differ, so a power of two times it has the power in its first six (Leiserson,
-Prokop, Randall 1998).
+SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
+"""De Bruijn's: its runs of six bits all differ, so a power of two times it has the power in its first six
+(Leiserson, Prokop, Randall 1998).
 """
-PLACES = np.argsort([(int(DE_BRUIJN) << at & 2**64 - 1) >> 58 for at in range(64)])
+PLACES = np.argsort([(int(SEQUENCE) << at & 2**64 - 1) >> 58 for at in range(64)])
 """The power by those six bits."""
 
 
@@ -48,7 +47,7 @@ class Variables(NamedTuple):
 @part
 def lowest_bit(word):
     """Position of the lowest set bit of a non-zero uint64."""
-    return PLACES[(word & (~word + np.uint64(1))) * DE_BRUIJN >> np.uint64(58)]
+    return PLACES[(word & (~word + np.uint64(1))) * SEQUENCE >> np.uint64(58)]
 
 
 @part
@@ -80,9 +79,10 @@ def collapsed_log(members, count, attribute, logs, seen):
 
 
 @part
-def eliminate(neighbours, alive, variables, rule, cliques, most):
+def eliminate(neighbours, alive, variables, rule, cliques, most, logs_of, stale, seen):
     """Eliminate the set `alive` greedily; returns the cells of all maximal cliques, or some number above
-    `most` if they are more. Ties go to the lowest number.
+    `most` if they are more. Ties go to the lowest number. `logs_of`: log2 of the cells of each variable's
+    clique, where it is not `stale`; `seen` is scratch of `collapsed_log`.
 
     `neighbours` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable,
     word]`, in order; a clique inside an earlier one stays all zero.
@@ -93,21 +93,14 @@ def eliminate(neighbours, alive, variables, rule, cliques, most):
     around = np.empty(64 * words, dtype=np.int64)
     clique = np.empty(words, dtype=np.uint64)
     count = members_of(alive, list_)
-    score, logs_of = np.empty(64 * words), np.empty(64 * words)
-    stale = np.empty(64 * words, dtype=np.uint8)
-    stale[:] = 1  # scores that the last eliminations may have changed
-    attributes = 0
+    score = np.empty(64 * words)
     for i in range(count):
-        attributes = max(attributes, variables.attribute[list_[i]] + 1)
-    seen = np.empty(attributes, dtype=np.bool_)
-    seen[:] = False
+        score[list_[i]] = logs_of[list_[i]]
     total = 0.0
     for step in range(count):
-        best, least = np.int64(-1), np.inf  # not the literal: `_closed` would be compiled for it, too
-        for i in range(count):
+        best, least, place = np.int64(-1), np.inf, 0  # no literal: `_closed` would be compiled for it, too
+        for i in range(count - step):
             v = list_[i]
-            if not (alive[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
-                continue
             if stale[v]:
                 _closed(neighbours, alive, v, clique)
                 size = members_of(clique, around)
@@ -115,7 +108,9 @@ def eliminate(neighbours, alive, variables, rule, cliques, most):
                 score[v] = logs_of[v] if rule == CELLS else _fill(neighbours, around, size, logs, rule)
                 stale[v] = 0
             if score[v] < least:
-                best, least = v, score[v]
+                best, least, place = v, score[v], i
+        for i in range(place, count - step - 1):
+            list_[i] = list_[i + 1]
         _closed(neighbours, alive, best, clique)
         inside = False  # in an earlier clique: then it is not maximal, and adds no cells
         for earlier in range(step):
@@ -141,7 +136,7 @@ def eliminate(neighbours, alive, variables, rule, cliques, most):
             neighbours[v, v >> 6] &= ~(np.uint64(1) << np.uint64(v & 63))
             stale[v] = 1
             if rule != CELLS:  # new edges between v and another change the fill of what lies next to either
-                for j in range(count):
+                for j in range(count - step - 1):
                     if (neighbours[v, list_[j] >> 6] >> np.uint64(list_[j] & 63)) & np.uint64(1):
                         stale[list_[j]] = 1
     return total
@@ -180,6 +175,14 @@ def joined_cells(
     joined = np.empty((count, words), dtype=np.uint64)
     alive = np.empty(words, dtype=np.uint64)
     list_ = np.empty(64 * words, dtype=np.int64)
+    before, logs_of = np.empty(count), np.empty(64 * words)
+    stale = np.empty(64 * words, dtype=np.uint8)  # scores that the last edges may have changed
+    seen = np.zeros(len(graph.part_of), dtype=np.bool_)
+    for v in range(count):
+        if used[v]:
+            _closed(graph.neighbours, graph.parts[graph.part_of[variables.attribute[v]]], v, alive)
+            size = members_of(alive, list_)
+            before[v] = collapsed_log(list_, size, variables.attribute, variables.logs, seen)
     for c in range(len(members)):
         for w in range(words):
             alive[w] = np.uint64(0)
@@ -192,12 +195,14 @@ def joined_cells(
                 alive[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
         size = members_of(alive, list_)
         for i in range(size):
+            logs_of[list_[i]], stale[list_[i]] = before[list_[i]], rule != CELLS
             for w in range(words):
                 joined[list_[i], w] = graph.neighbours[list_[i], w]
         for j in range(members.shape[1]):
             v = members[c, j]
             if v < 0:
                 continue
+            stale[v] = 1
             for i in range(j):
                 connect(joined, v, members[c, i])
             if not used[v]:
@@ -205,14 +210,16 @@ def joined_cells(
                 while not used[f]:
                     f = finer[f]
                 connect(joined, v, f)
+                stale[f] = 1
                 k = coarser[v]
                 while k >= 0 and not used[k]:
                     k = coarser[k]
                 if k >= 0:  # v comes between the two
                     connect(joined, v, k)
+                    stale[k] = 1
                     joined[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
                     joined[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
-        out[c] = eliminate(joined, alive, variables, rule, cliques, most)
+        out[c] = eliminate(joined, alive, variables, rule, cliques, most, logs_of, stale, seen)
 
 
 @part

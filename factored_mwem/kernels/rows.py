@@ -16,35 +16,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import F4, I8, I4x2, I8x2, entry, part
+from factored_mwem.kernels import F4, I4x2, I8x2, entry, part
 
 SLACK = np.float32(1e-5)
 """A step must gain more than this per table, in records: rounding alone never takes one."""
 
 
 @entry
-def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cost: F4) -> None:
-    """Subtract the rows' counts from `residual`, and write into `cost: float32[row]` by how much the tables'
-    L1 would change if the row were removed from its cells.
+def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, begin: int, cost: F4) -> None:
+    """Write into `cost: float32[row]` by how much the tables' L1 would change if each of the rows from
+    `begin` on were removed from its cells.
 
-    `cells: int64[row]` is scratch. The outer loop is over tables, so that each table stays in the cache for
-    all rows.
+    The outer loop is over tables, so that each table stays in the cache for all rows.
     """
     one = np.float32(1)
+    cells = np.empty(len(cost), dtype=np.int64)
     for r in range(len(cost)):
         cost[r] = np.float32(0)
     for t in range(len(layout)):
-        own = column[layout[t, 1]]
+        own = column[layout[t, 1]][begin:]
         for r in range(len(cells)):
             cells[r] = layout[t, 0] + own[r]
         for j in range(2, layout.shape[1], 2):
-            view, stride = views[layout[t, j]], layout[t, j + 1]
+            view, stride = views[layout[t, j]][begin:], layout[t, j + 1]
             for r in range(len(cells)):
                 cells[r] += view[r] * stride
         for r in range(len(cells)):
-            residual[np.uint64(cells[r])] -= one  # unsigned: no check for an index from the end
-        for r in range(len(cells)):  # a loop of its own: costs need the residual after all rows are counted
-            x = residual[np.uint64(cells[r])]
+            x = residual[np.uint64(cells[r])]  # unsigned: no check for an index from the end
             cost[r] += max(min(one + x + x, one), -one)
 
 

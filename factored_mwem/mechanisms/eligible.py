@@ -142,8 +142,9 @@ class FittingViews:
 
     def stale(self, offered: np.ndarray) -> np.ndarray:
         """int64[k]: the bases whose answers the views in `offered` need and which may have moved."""
-        bases = np.unique(self.views.base_of[offered])
-        return bases[self._stale[bases]]
+        needed = np.zeros(len(self.views), dtype=bool)
+        needed[self.views.base_of[offered]] = True
+        return np.flatnonzero(needed & self._stale)
 
     def due(self, stale: np.ndarray, work: np.ndarray) -> np.ndarray:
         """int64[k]: those of the `stale` bases to score again now, which this marks fresh; `work:

@@ -131,7 +131,7 @@ class Batches:
         if not self._shares:
             return codes
         proposals = enough(len(codes), self.rows) * len(codes[0]) // self.rows
-        table = np.array(codes, dtype=np.int32)
+        table = np.stack(codes, dtype=np.int32, casting="same_kind")
         rows = np.float32(table.shape[1])
         aims, levels = [*self.aims, *self._fine], self.model.levels
         counts = {view: share * rows for view, share in zip(aims, self._shares, strict=True)}

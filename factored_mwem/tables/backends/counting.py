@@ -17,7 +17,6 @@ import numpy as np
 
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import (
-    CHUNK_ROWS,
     MAX_COUNT,
     MAX_LOCAL_CELLS,
     MAX_SLICES,
@@ -101,7 +100,7 @@ def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, ro
     slices = np.minimum(np.maximum(sizes - 1, 0), MAX_COLUMN_SLICES).sum()
     by_bits = 8.0 * min(rows / 64 + 1, MAX_WORDS) * (float(slices) + WORKERS * (MAX_SLICES + 16))
     covered = 4.0 * BATCH_CELLS if rows >= MIN_ROWS else 0.0
-    worker = 4.0 * min(rows, MAX_BLOCK_ROWS) + 8.0 * MAX_LOCAL_CELLS + 4.0 * CHUNK_ROWS + 2**16
+    worker = 4.0 * min(rows, MAX_BLOCK_ROWS) + 8.0 * MAX_LOCAL_CELLS + 2**16
     return counts + index + covered + by_rows + by_bits + WORKERS * worker + 256.0 * len(sizes)
 
 

@@ -18,7 +18,7 @@ from factored_mwem.tables.outputs.targets import Destination, Folder, Target, fo
 METADATA_KEY = b"fmwem.manifest"
 """Key of the manifest in a Parquet or Arrow file's own metadata."""
 SAMPLE = 2**12
-"""Values that tell whether a column's repeat."""
+"""Values that tell whether a column's repeat, and which it has, if it has few."""
 
 
 def output_of(path: str | Path) -> Destination:
@@ -89,8 +89,11 @@ def _as_seen(column: pa.DictionaryArray) -> pa.DictionaryArray:
     """
     rows, size = len(column), len(column.dictionary)
     codes = column.indices.fill_null(size).to_numpy()
-    first = np.full(size + 1, rows)
-    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # the last to write is the first of the rows
+    for many in (SAMPLE, rows):  # mostly the first thousands hold all values
+        first = np.full(size + 1, rows)
+        first[codes[:many][::-1]] = np.arange(min(many, rows) - 1, -1, -1)  # the first row writes last
+        if (first[:size] < rows).all():
+            break
     order = np.argsort(first[:size])[: np.count_nonzero(first[:size] < rows)]
     place = np.zeros(size + 1, dtype=np.int32)
     place[order] = np.arange(len(order))

@@ -11,7 +11,7 @@ import pytest
 from support.naive import count
 
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import CHUNK_ROWS, MAX_LOCAL_CELLS, MAX_SLICES
+from factored_mwem.kernels.counting import MAX_LOCAL_CELLS, MAX_SLICES
 from factored_mwem.tables.backends import counting
 from factored_mwem.tables.backends.counting import bytes_needed, count_all, facets_of
 
@@ -89,7 +89,7 @@ def check_counts(columns: Sequence[np.ndarray], shape: Shape, members: np.ndarra
 
 
 @named
-@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 2 * CHUNK_ROWS + 331])
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 2379])
 @pytest.mark.parametrize("skewed", [False, True], ids=["flat", "skewed"])
 def test_counts_are_plain(shape: Shape, order: int, by_bits: set[bool], rows: int, skewed: bool) -> None:
     members, columns = members_of(len(shape), order), columns_of(shape, rows, skewed=skewed)
