@@ -29,8 +29,8 @@ MAX_PASSES = 8
 help.
 """
 LOOKED_AT = 64
-"""For each value tried, so many rows are looked at, or all: of a million rows of 42 columns about half of each
-131,072, which gain as much as all would.
+"""For each value tried, so many rows are looked at, or all: of a million rows of 42 columns about half of
+each 131,072, which gain as much as all would.
 """
 Over = tuple[list[int], np.ndarray]
 """The numbers of a table's views among all; targets less rows, float32, with an axis for each."""
