@@ -76,7 +76,7 @@ class Worth:
         fewest = one * seen.mean_of(least["boolean"], OF_NUMBERS, least["string"], typed)
         unsure = SURE * stddev
         told = seen.counted is not None or TOLD * unsure < fewest
-        if rows + unsure < fewest or (told and rows < fewest):
+        if rows + unsure < fewest or (told and rows + stddev / 2 < fewest):
             raise self._too_few(rows, fewest, columns)
         hidden = hides_nearly_all(seen)
         if hidden and seen.missing > HOPELESS:

@@ -21,10 +21,12 @@ GLANCES = (Fraction(1, 400), Fraction(3, 400), Fraction(12, 400))
 """What the looks at all columns cost, of the whole budget. There is another as long as those before leave a
 doubt about the cells; after one, two, three about .05, .1 and .2 of epsilon are spent.
 """
-COUNT = 2
-"""What a count of the rows alone costs, in parts of the first look: .5 % of the budget. One number instead of
+COUNT = 4
+"""What a count of the rows alone costs, in parts of the first look: 1 % of the budget. One number instead of
 four for each column, it says four times as much for its cost.
 """
+OUT = 2.0
+"""Standard deviations from which a kind of cells is taken to be there: of four, three may be noise."""
 RARE = 0.75
 """Of a text so many times the rows that one needs to be found tell nothing: noise hides texts that all have
 fewer, however many there are.
@@ -66,12 +68,14 @@ class Glance:
 
     def mean_of(self, truths: float, others: float, rest: float, typed: Callable[[str], float]) -> float:
         """The mean over the columns of a number that is known of the kinds of cells, as the cells of text
-        columns are together, and of other columns is `typed` by what they hold.
+        columns are together, if they stand OUT, and of other columns is `typed` by what they hold.
         """
         kinds = [kind_of(field) for field in self.fields]
         text = np.array([kind == "string" for kind in kinds])
-        held, each = self.counts[text].sum(axis=0), [truths, others, rest, rest]
-        mean = np.clip(held @ each / max(held.sum(), 1.0), min(each), max(each))
+        held, each = np.maximum(self.counts[text].sum(axis=0), 0.0), [truths, others, rest, rest]
+        out = held > OUT * self.stddev * text.sum() ** 0.5
+        held = np.where(out, held, 0.0) if out.any() else held
+        mean = held @ each / max(held.sum(), 1.0)
         return float(np.mean([mean if kind == "string" else typed(kind) for kind in kinds]))
 
 
