@@ -75,7 +75,7 @@ class Glance:
         held, each = np.maximum(self.counts[text].sum(axis=0), 0.0), [truths, others, rest, rest]
         out = held > OUT * self.stddev * text.sum() ** 0.5
         held = np.where(out, held, 0.0) if out.any() else held
-        mean = held @ each / max(held.sum(), 1.0)
+        mean = held @ each / held.sum() if held.any() else others
         return float(np.mean([mean if kind == "string" else typed(kind) for kind in kinds]))
 
 
