@@ -29,6 +29,7 @@ def walked(tree: ast.AST) -> list[ast.AST]:
 OPENERS = (
     "privacy.session.Session.select", "privacy.session.Session.measure",
     "privacy.residuals.measure_residuals", "privacy.discover.read_votes", "privacy.glance.glance",
+    "privacy.glance.count_rows",
     "privacy.text_votes.vote_on_dates", "privacy.text_votes.vote_on_beside",
     "privacy.text_votes.vote_on_digits", "privacy.text_votes.is_rare",
     "privacy.discover.ColumnDiscovery.popular", "privacy.discover.ColumnDiscovery.rounded",

@@ -101,7 +101,7 @@ def learn(
     budget = session.accountant.budget
     share = partial(discovery_share, policy, budget, told=bool(told))
     worth = Worth(session, policy, joined=public is not None)
-    found = discover(session, table, columns, share, worth.check_rows, worth.check_glance)
+    found = discover(session, table, columns, share, worth.check_glance)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
     worth.check_found(rows, found)
     firsts = [First.of(column) for column in found]

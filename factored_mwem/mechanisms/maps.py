@@ -145,10 +145,10 @@ def maps_in(
     for each in single:
         (source,), target = each[0]
         if source in partly:
-            found += _implications(modelled, each, session, (cost, rest[source]))
+            found += _implications(modelled, each, before, (cost, rest[source]))
             continue
         attribute = modelled.attributes[target]
-        if attribute.categorical and attribute.type == "integer":
+        if attribute.categorical and (attribute.type == "integer" or _unlisted(attribute.name, before)):
             attribute, told = _with_lost(modelled, each[0], before, cost)
             fuller.append(attribute)
         else:
@@ -296,60 +296,73 @@ def _told(domain: Domain, asked: Dependency, session: Session, cost: Fraction) -
     return [labels_of(target)[code] for code in most.tolist()]
 
 
+def _unlisted(name: str, before: Unpruned) -> bool:
+    """Whether an attribute of text had a code for values that are not listed, before pruning."""
+    return before.domain[name].type == "string" and before.domain[name].other == OTHER
+
+
+def _then(domain: Domain, asked: Dependency, before: Unpruned, cost: Fraction) -> tuple[np.ndarray, float]:
+    """(int64[code of the first attribute of a pair, code that the second had before pruning], noise) of their
+    marginal.
+    """
+    (a,), b = asked
+    of, _ = before.seen[domain.names[a]]
+    places = [before.domain.names.index(domain.names[at]) for at in (a, b)]
+    table, noise = _measured(before.domain, ((places[0],), places[1]), before.session, cost)
+    return table[np.flatnonzero(of.kept)[np.argsort(of.codes[of.kept])]], noise
+
+
 def _with_lost(
     domain: Domain, asked: Dependency, before: Unpruned, cost: Fraction
 ) -> tuple[Attribute, list[Label]]:
-    """(the second attribute of a pair, of listed whole numbers, and by code of the first its most frequent
-    label) by the marginal of both before pruning. A value was not seen where too few rows have it; it is
-    listed now where those rows have one value of the first, and they and the marginal of the second alone,
-    less what other values of the first account for, make it clear.
+    """(the second attribute of a pair, of listed whole numbers or texts, and by code of the first its most
+    frequent label) by the marginal of both before pruning. A value was not seen where too few rows have it; a
+    number is listed now where those rows have one value of the first, and they and the marginal of the second
+    alone, less what other values of the first account for, make it clear. A text is `other` then, and where
+    nothing is clear: it is more likely rare than the most frequent.
     """
-    (a,), b = asked
-    source, target = domain.attributes[a], domain.attributes[b]
-    (of, _), (own, alone) = (before.seen[each.name] for each in (source, target))
-    first = before.domain[target.name]
-    points = points_of(first)
-    able = np.flatnonzero(own.kept | [len(units) == 1 for units in points])
-    places = (before.domain.names.index(source.name),), before.domain.names.index(target.name)
-    table, noise = _measured(before.domain, places, before.session, cost)
-    table = table[np.flatnonzero(of.kept)[np.argsort(of.codes[of.kept])]][:, able]
-    most, least = np.argmax(table, axis=1), level(len(able))
-    clear = table.max(axis=1) > least * noise
-    taken = most[clear]
-    left = alone.noisy[able] - np.bincount(taken, table.max(axis=1)[clear], minlength=len(able))
-    unsure = alone.stddev**2 + np.bincount(taken, minlength=len(able)) * noise**2
+    target, text = domain.attributes[asked[1]], _unlisted(domain.names[asked[1]], before)
+    (own, alone), first, now = before.seen[target.name], before.domain[target.name], labels_of(target)
+    labels: dict[int, Label] = {first.fallback_code: OTHER}
+    if not text:
+        labels = {code: int(units[0]) for code, units in enumerate(points_of(first)) if len(units) == 1}
+    labels |= {code: now[own.codes[code]] for code in np.flatnonzero(own.kept).tolist()}
+    able = np.array(sorted(labels))
+    table, noise = _then(domain, asked, before, cost)
+    table, least = table[:, able], level(len(able))
+    most, clear = np.argmax(table, axis=1), table.max(axis=1) > least * noise
+    left = alone.noisy[able] - np.bincount(most[clear], table.max(axis=1)[clear], minlength=len(able))
+    unsure = alone.stddev**2 + np.bincount(most[clear], minlength=len(able)) * noise**2
     both = (table / noise**2 + left / unsure) / np.sqrt(noise**-2 + 1 / unsure)
     better = ~clear & (both.max(axis=1) > least)
-    most = np.where(better, np.argmax(both, axis=1), most)
-    kept, labels = own.kept[able[most]], labels_of(target)
-    fallback = labels[target.fallback_code]
-    told: list[Label] = [
-        labels[own.codes[code]] if known else int(points[code][0]) if sure else fallback
-        for code, known, sure in zip(
-            able[most].tolist(), kept.tolist(), (clear | better).tolist(), strict=True
-        )
-    ]
-    return revalidated(
-        target, categories=np.unique([v for v in (*target.values, *told) if v is not None]).tolist()
-    ), told
+    most = able[np.where(better, np.argmax(both, axis=1), most)]
+    rest = OTHER if text else now[target.fallback_code]
+    sure = (clear | better).tolist()
+    told = [labels[code] if known else rest for code, known in zip(most.tolist(), sure, strict=True)]
+    listed = {v: None for v in (*target.values, *told) if v is not None}
+    if not text:
+        return revalidated(target, categories=np.unique([*listed]).tolist()), told
+    return revalidated(target, categories=[*listed], **({"other": OTHER} if OTHER in listed else {})), told
 
 
 def _implications(
-    domain: Domain, kept: _Kept, session: Session, cost_and_rest: tuple[Fraction, int]
+    domain: Domain, kept: _Kept, before: Unpruned, cost_and_rest: tuple[Fraction, int]
 ) -> list[Relation]:
     """A pair of which the second follows only from the listed values of the first: for each of its values the
-    rule that says of which it does, as far as the marginal of both is clear.
+    rule that says of which it does, as far as the marginal of both before pruning is clear. A value that was
+    not seen has none.
     """
-    (of, b), broken, stddev = kept
+    asked, broken, stddev = kept
     cost, rest = cost_and_rest
-    table, noise = _measured(domain, (of, b), session, cost)
-    source, target = domain.attributes[of[0]], domain.attributes[b]
-    clear = table.max(axis=1) > level(table.shape[1]) * noise
+    source, target = domain.attributes[asked[0][0]], domain.attributes[asked[1]]
+    table, noise = _then(domain, asked, before, cost)
+    own, _ = before.seen[target.name]
+    most = np.argmax(table, axis=1)
+    clear = (table.max(axis=1) > level(table.shape[1]) * noise) & own.kept[most]
     clear[rest] = False
-    most, names = np.argmax(table, axis=1), labels_of(source)
-    relations = []
-    for code in np.unique(most[clear]).tolist():
-        values = [names[a] for a in np.flatnonzero(clear & (most == code))]
+    codes, names, relations = own.codes[most], labels_of(source), []
+    for code in np.unique(codes[clear]).tolist():
+        values = [names[a] for a in np.flatnonzero(clear & (codes == code))]
         given = {"if": {source.name: values}, "then": {target.name: labels_of(target)[code]}}
         relations.append(Relation(Implication.model_validate(given), broken, stddev))
     return relations

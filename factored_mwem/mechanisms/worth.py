@@ -40,17 +40,17 @@ LOOKS = {
 FEWEST = {"string": 12, "boolean": 3}
 OF_NUMBERS = 8
 """How many times the rows that a text needs to be found, where its rows hold no other rare value, a table
-must have, the mean over its columns by type, else its first counts end a release. Measured on 13 tables
-(people, surveys, web users; 2 to 22 columns; epsilon .1, 1 and 10, three runs each): noise hid half of the
-mean column of nearly all of numbers below 6 to 10 times, of texts below 12 to 16, but of texts of few values
-below 4 to 8 already: votes cannot tell how many values there are.
+must have, the mean over its columns by type, else its first counts end a release; of texts, those that a
+glance tells to be shared count as numbers do. Measured on 13 tables (people, surveys, web users; 2 to 22
+columns; epsilon .1, 1 and 10, three runs each): noise hid half of the mean column of nearly all of numbers
+below 6 to 10 times, of texts below 12 to 16, but of texts of few values below 4 to 8 already.
 """
 BARELY = 0.15
 """A table is not learnt if its cells that tell something would fill less of one column."""
 CLEAR = 3.0
 """Standard deviations by which a column must stand out to be one of which something can be told."""
-TOLD = 3
-"""The number of rows is told well enough where noise hides less than one in so many of the fewest."""
+TOLD = 6
+"""The number of rows needs no count of its own where noise hides less than one in so many of the fewest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,17 +63,20 @@ class Worth:
     policy: Policy
     joined: bool = False
 
-    def check_glance(self, seen: Glance) -> bool:
-        """After a look at all columns. Whether it leaves no doubt that there is enough."""
-        least, columns, rows = needs_of(self.policy), len(seen.fields), seen.rows
+    def check_glance(self, seen: Glance) -> tuple[bool, bool]:
+        """After a look at all columns. Whether it leaves no doubt that there are rows enough, which it does
+        not once they were counted, and that noise does not hide nearly all cells.
+        """
+        least, columns, (rows, stddev) = needs_of(self.policy), len(seen.fields), seen.rows
         one = rows_for_a_text(self.policy, self.session.accountant.budget, columns)
 
         def typed(kind: str) -> float:
             return least.get(kind, OF_NUMBERS)
 
         fewest = one * seen.mean_of(least["boolean"], OF_NUMBERS, least["string"], typed)
-        unsure = SURE * seen.rows_stddev
-        if rows + unsure < fewest:
+        unsure = SURE * stddev
+        told = seen.counted is not None or TOLD * unsure < fewest
+        if rows + unsure < fewest or (told and rows + stddev / 2 < fewest):
             raise self._too_few(rows, fewest, columns)
         hidden = hides_nearly_all(seen)
         if hidden and seen.missing > HOPELESS:
@@ -82,13 +85,7 @@ class Worth:
         if hidden:
             what = "nearly every cell is missing, or holds a text that is too rare to be told from noise"
             raise self._nothing(what, max(rows, 0.0), alone=columns == 1)
-        return (rows - unsure >= fewest or TOLD * unsure < fewest) and hidden is False
-
-    def check_rows(self, rows: float, types: Sequence[str]) -> None:
-        """After the votes: whether the noisy number of rows is at least the fewest."""
-        fewest = fewest_rows(self.policy, self.session.accountant.budget, types)
-        if rows < fewest:
-            raise self._too_few(rows, fewest, len(types))
+        return told or rows - unsure >= fewest, hidden is False
 
     def check_found(self, rows: float, found: Sequence[FoundColumn]) -> None:
         """After discovery: where texts are all there is, and hardly any was found, no other is measured."""
@@ -156,14 +153,14 @@ def hides_nearly_all(seen: Glance) -> bool | None:
     """Whether noise hides nearly all cells; None while there is a doubt. Either nearly all are rare texts, in
     the mean column and in each that noise does not hide, or nearly all are that or missing.
     """
-    columns, doubt = len(seen.fields), False
+    columns, doubt, (rows, _) = len(seen.fields), False, seen.rows
     for kinds, most in ((3, (1 - HOPELESS) * columns), (2, BARELY)):
         cells, stddev = seen.among(kinds)
         whole, noise = float(cells.sum()), stddev * columns**0.5
         if cells.max() < CLEAR * stddev and (kinds == 3 or whole < CLEAR * noise):
-            if whole + SURE * noise < most * seen.rows:
+            if whole + SURE * noise < most * rows:
                 return True
-            doubt |= whole - SURE * noise < most * seen.rows
+            doubt |= whole - SURE * noise < most * rows
     return None if doubt else False
 
 

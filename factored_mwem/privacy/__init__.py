@@ -96,8 +96,9 @@ Learning a domain. `discover` reads each column through its profile, how often e
 sealed in the statement that makes it. A row has one value, and by it alone one kind, one key at most (its
 number, moment or text), one cell at most of a public grid, one multiple of a public list that is the last to
 divide its number, and one way at most that its date is written: so votes, counts of values, cells, multiples
-and ways are marginals, with their sensitivities. So is a glance, though whether a text is rare in it is no
-function of the row alone: a row more adds 1 in one place all the same (`glance.glance`).
+and ways are marginals, with their sensitivities. So are the number of rows and a glance, though whether a
+text is rare in it is no function of the row alone: a row more adds 1 in one place all the same
+(`glance.glance`).
  1. Popular values: the keys are not known beforehand, so a key of one person's may show that it is there. It
     is kept where its noisy count reaches a threshold, with a probability that is charged as delta: l0 = k or
     2 k keys change, each by at most linf = k (Rogers 2023). What is counted is max(c - m, 0) with m public:
@@ -141,8 +142,8 @@ Reading. Private numbers lie in `Sealed` objects, the rows as codes among them; 
 public of a question: what it is about, and the norms of what one person changes in its answers.
 `Session._unseal` is the one way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds`
 alone, finds the charge that was made when the test began). `Session.select` and `Session.measure`, the parts
-of `discover` (`glance`, `read_votes`, `vote_on_dates`, `vote_on_beside`, `vote_on_digits`, `is_rare`,
-`ColumnDiscovery.popular`, `ColumnDiscovery.rounded`, `ColumnDiscovery.histogram`, `single_values`,
+of `discover` (`glance`, `count_rows`, `read_votes`, `vote_on_dates`, `vote_on_beside`, `vote_on_digits`,
+`is_rare`, `ColumnDiscovery.popular`, `ColumnDiscovery.rounded`, `ColumnDiscovery.histogram`, `single_values`,
 `popular_together`), `measure_residuals`, `measure_smooth` and `measure_by_laplace` are its only callers.
 Their answers carry noise from `noise.py`, the only module that draws. What is not needed for a release is
 argued in `privacy/other/__init__.py`.

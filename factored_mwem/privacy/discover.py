@@ -58,8 +58,6 @@ from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, ZONES, kin
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
-OUT = 3.0
-"""Standard deviations of noise from which votes for a kind count among the rows, where few are to be seen."""
 VOTES = Fraction(1, 30)
 """The share of the whole budget that all votes get; at most a tenth of the most that discovery may cost."""
 WORDS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
@@ -89,13 +87,11 @@ def discover(
     table: Source,
     columns: Sequence[str] | None,
     share: Callable[[float, int], Fraction],
-    enough: Callable[[float, Sequence[str]], None] = lambda rows, types: None,
-    glanced: Callable[[Glance], bool] | None = None,
+    glanced: Callable[[Glance], tuple[bool, bool]] | None = None,
 ) -> list[FoundColumn]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
-    rows and a number of columns, and all of the delta kept for it. `enough` hears about how many rows there
-    are, and the types, once the votes are paid for, and `glanced` before that what a glance at all columns
-    together says, for as long as it has doubts; both may raise.
+    rows and a number of columns, and all of the delta kept for it. `glanced` hears before all else what a
+    glance at all columns together says, for as long as it has doubts, and may raise.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). Raises InputError if delta is
@@ -121,7 +117,6 @@ def discover(
     votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
-    enough(rows_seen(votes), types)
     each = {"boolean": 0, "string": WORDS}
     weights = Fraction(sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types))
     weights += sum(ZONE for pair in zip(fields, types, strict=True) if _zoned(*pair))
@@ -197,15 +192,6 @@ def check_delta(delta: float) -> None:
             "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one "
             "with `fmwem domain draft`"
         )
-
-
-def rows_seen(votes: Sequence[Votes]) -> float:
-    """About how many rows there are, from the kinds that stand out in all columns together: the many that no
-    row is of would add their noise alone. From all of them where none does.
-    """
-    kinds = np.sum([seen.noisy for seen in votes], axis=0)
-    out = kinds > OUT * sum(seen.stddev**2 for seen in votes) ** 0.5
-    return float(kinds[out].sum() if out.any() else kinds.sum()) / len(votes)
 
 
 def type_of(field: pa.Field, votes: Votes) -> str:

@@ -4,6 +4,7 @@ found.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -14,12 +15,18 @@ import pytest
 from support.asked import request_of
 from support.fakes import FakeNoise
 
-from factored_mwem.accounting.accountant import price
+from factored_mwem.accounting.accountant import Accountant, price
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.rules import in_words
 from factored_mwem.mechanisms import functions, maps
+from factored_mwem.mechanisms.functions import revalidated
+from factored_mwem.mechanisms.prune import Pruned
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.request.policy import Policy
 from factored_mwem.tables.backends.opening import open_source
 from factored_mwem.workload.workload import Workload
@@ -241,6 +248,37 @@ def test_a_value_that_was_lost_comes_back_with_its_function(monkeypatch: pytest.
     rows = release.to_pandas()
     assert (rows["name"] == "grade 9").any()
     assert (rows["name"] == "grade " + rows["grade"].astype(str)).all()
+
+
+def test_a_text_that_was_lost_is_other_where_its_number_is_known() -> None:
+    """So few rows are no reason for a code of their own, and were among those of the most frequent band."""
+    data = grades(100).drop(columns="name")
+    data["band"] = data["grade"].map(lambda n: "top" if n == 9 else "high" if n > 4 else "low")
+    release = released(data, FakeNoise(), epsilon=1.5)
+    assert words(release) == {"'band' follows from 'grade'"}
+    rows = release.to_pandas()
+    bands = rows.groupby("grade")["band"].agg(set)
+    assert bands[9] == {"other"} and all(bands[n] == {"high" if n > 4 else "low"} for n in range(1, 8))
+
+
+def test_a_number_that_was_lost_is_not_said_to_be_another() -> None:
+    """Rows whose number was lost have the code of another from then on, the most frequent."""
+    names = Attribute(name="name", categories=("x", "y", "z", "other"), other="other")
+    number = Attribute(name="number", type="integer", categories=(1, 2, 3))
+    then, now = (Domain([names, revalidated(number, categories=values)]) for values in ((1, 2, 3), (1, 2)))
+    data = pa.table({"name": [*"xyz", "w"] * 900, "number": [1, 2, 3, 2] * 900})
+    policy = Policy.of(epsilon=1.0)
+    session = Session(Accountant(policy.budget()), policy.unit, FakeNoise()).encode(then, open_source(data))
+    whole, seen = (Measurement((a,), np.zeros(4), NoiseScale(1.0, Composition.ZCDP)) for a in (0, 1))
+    lost = Pruned(
+        now["number"], np.array([0, 1, 0, 2]), np.array([True, True, False, True]), np.zeros(3), 0.0, 0.0
+    )
+    kept = {"name": (Pruned.whole(names, np.zeros(5)), whole), "number": (lost, seen)}
+    before = maps.Unpruned(session, then, kept)
+    found = maps._implications(now, (((0,), 1), 0, 1.0), before, (Fraction(1, 100), 3))
+    assert {in_words(one.rule) for one in found} == {
+        f"'number' is {n} where 'name' is '{c}'" for n, c in ((1, "x"), (2, "y"))
+    }
 
 
 def test_what_follows_from_listed_values_alone_is_kept_where_those_are() -> None:

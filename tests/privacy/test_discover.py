@@ -34,9 +34,9 @@ from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover as discovery
 from factored_mwem.privacy import text_votes
-from factored_mwem.privacy.discover import SHIFT, ColumnDiscovery, discover, rows_seen
+from factored_mwem.privacy.discover import SHIFT, ColumnDiscovery, discover
 from factored_mwem.privacy.found_column import FoundColumn
-from factored_mwem.privacy.glance import glance
+from factored_mwem.privacy.glance import count_rows, glance
 from factored_mwem.privacy.popular import with_decimals
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
@@ -120,6 +120,7 @@ def readings_of(
         text_votes.vote_on_digits(session, "x", sealed, BESIDE.index(("$", "")), rho)
         text_votes.is_rare(session, "x", sealed, 9.0, 100.0, rho)
     glance(session, "x", sealed, 2, rho)
+    count_rows(session, "x", sealed, rho)
     decimals = 2 if kind == "number" else None
     found = FoundColumn(pa.field("x", arrow), kind, 100.0, 100.0, decimals=decimals, numbers=99.0)
     formats = {"date": "%m/%d/%Y", "integer": "$0", "number": "0%"} if arrow == pa.string() else {}
@@ -249,6 +250,10 @@ PLANTED: dict[str, tuple[str, Callable[[Honest], Honest]]] = {
     "all rows of a text are told once one is": (
         "told",
         lambda honest: lambda self, rare: honest(self, 0 if self.counts.max(initial=0) > 8 else rare),
+    ),
+    "all rows count twice where they are counted alone": (
+        "told",
+        lambda honest: lambda self, rare: honest(self, rare) * (1 + (rare == 0)),
     ),
     "a zone counts for all rows that say it, whoever they are": (
         "zones",
@@ -743,23 +748,6 @@ def test_single_precision_numbers_of_all_digits_keep_their_span() -> None:
     (found,) = found_in(pa.table({"c": column}), FakeNoise(), Policy.of(epsilon=20.0))
     edges = First.of(found).edges
     assert found.decimals is None and edges[0] < 20 and edges[-1] > 80 and len(edges) > 30
-
-
-def test_rows_are_told_from_the_kinds_that_stand_out() -> None:
-    """Their number has a third of the noise that the sum of all kinds has, and is right on average."""
-    rng, rows, sigma = np.random.default_rng(6), 891, 122.0
-    told, summed = [], []
-    for _ in range(300):
-        votes = []
-        for column in range(15):
-            exact = np.zeros(len(KINDS))
-            exact[[2, 5][column % 2]] = rows
-            votes.append(Votes(exact + rng.normal(0, sigma, len(KINDS)), sigma))
-        told.append(rows_seen(votes))
-        summed.append(np.mean([seen.noisy.sum() for seen in votes]))
-    assert np.std(told) < np.std(summed) / 2.5 and abs(np.mean(told) - rows) < 20
-    few = np.eye(len(KINDS))[0] * 2 * sigma
-    assert rows_seen([Votes(few, sigma)]) == 2 * sigma
 
 
 def test_where_neither_look_says_where_values_lie_none_is_made_up() -> None:
