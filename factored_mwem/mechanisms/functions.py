@@ -82,6 +82,11 @@ def wanted(policy: Policy) -> bool:
     return not policy.people
 
 
+def pays(session: Session, share: Fraction) -> bool:
+    """Whether so much of the whole budget is left: a policy may have spent more on what comes before."""
+    return session.left >= session.accountant.budget.amount * share
+
+
 def keeps_zeros(policy: Policy) -> bool:
     """Whether a model has room for pairs of columns that rules hold together."""
     return policy.engine == "tree" and policy.cells >= MIN_CELLS
@@ -91,9 +96,9 @@ def relations_in(
     session: Session, table: Source, firsts: Sequence[First], policy: Policy, rows: float
 ) -> list[Relation]:
     """The copies, sums and parts in the private `table`. Cost: what two looks do, nothing where no
-    hypothesis can be made, or where noise would hide too much. `rows`: noisy, of the table.
+    hypothesis can be made, noise would hide too much, or less is left. `rows`: noisy, of the table.
     """
-    if not wanted(policy):
+    if not wanted(policy) or not pays(session, SHARE * MOST_LOOKS):
         return []
     tied = keeps_zeros(policy)
     guesses = [

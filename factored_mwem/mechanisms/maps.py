@@ -27,6 +27,7 @@ from factored_mwem.mechanisms.functions import (
     Relation,
     compatible,
     keeps_zeros,
+    pays,
     revalidated,
     sifted,
     wanted,
@@ -107,9 +108,9 @@ def maps_in(
     """Which of the attributes that are modelled follow from one or two others by a table, and these; and what
     becomes of an attribute where a table says that it has more values than were seen. `measured`: the
     marginals of each, in the session's rows; `rows`: noisy, of the table; `public` ones do not follow. Cost:
-    up to `maps_share` of the budget, nothing where none may be one.
+    up to `maps_share` of the budget, nothing where none may be one, or less is left.
     """
-    if not wanted(policy):
+    if not wanted(policy) or not pays(session, maps_share(policy)):
         return [], []
     budget, counts = session.accountant.budget.amount, [_scaled(m.noisy, rows) for m in measured]
     modelled, rest = domain.modelled, _rest(domain.modelled)
@@ -121,9 +122,12 @@ def maps_in(
         return rows - max((counts[a][left_out[a]] for a in asked[0] if a in left_out), default=0.0)
 
     def looked(
-        listed: Sequence[Dependency], share: Fraction, seal: Callable[[Sequence[Dependency]], Sealed]
+        listed: Sequence[Dependency],
+        share: Fraction,
+        seal: Callable[[Sequence[Dependency]], Sealed],
+        shape: Sequence[int],
     ) -> list[_Kept]:
-        asked = [each for each in _small(modelled.shape, listed) if each[1] not in hidden]
+        asked = [each for each in _small(shape, listed) if each[1] not in hidden]
         kept = sifted(session, budget * share, asked, seal, about, lambda e: about(e) - counts[e[1]].max())
         finest = sorted(kept, key=lambda each: (-math.prod(modelled.shape[a] for a in each[0][0]), each[0]))
         return compatible(finest, lambda asked: (asked[1], *asked[0]))
@@ -135,10 +139,11 @@ def maps_in(
         _pairs(domain, counts, [m.stddev for m in measured], left_out),
         SHARE,
         lambda asked: before.undetermined(modelled.names, asked, left_out),
+        [before.domain[name].size for name in modelled.names],
     )
     partly = left_out.keys() - few.keys()
     taken = [asked for asked, *_ in single]
-    double = looked(_doubles(domain, counts, taken, rows, partly), OF_TWO, of_two)
+    double = looked(_doubles(domain, counts, taken, rows, partly), OF_TWO, of_two, modelled.shape)
     cost = budget * TABLES / max(len(single) + len(double), 1)
     found: list[Relation] = []
     fuller: list[Attribute] = []

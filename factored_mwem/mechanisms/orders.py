@@ -14,7 +14,7 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.first_domain import First
-from factored_mwem.mechanisms.functions import Relation, bound, wanted
+from factored_mwem.mechanisms.functions import Relation, bound, pays, wanted
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.functions import PrivateBroken
 from factored_mwem.privacy.rows import SealedQuery
@@ -55,13 +55,13 @@ def orders_in(
     relations: Sequence[Relation],
 ) -> list[Relation]:
     """The orders in the private `table`, the likeliest first. Cost: SHARE of the budget, nothing where there
-    is no hypothesis, or where noise would hide too much. `rows`: noisy, of the table; `relations`: what was
-    found before: no column that is computed, or computed from by a tie, can be in order.
+    is no hypothesis, noise would hide too much, or less is left. `rows`: noisy, of the table; `relations`:
+    what was found before: no column that is computed, or computed from by a tie, can be in order.
 
     Each number is one of `PrivateBroken`, whose proof holds: whether a row is out of order follows from that
     row. What is asked, and how much for, follows from names, types and noisy answers.
     """
-    if not wanted(policy):
+    if not wanted(policy) or not pays(session, SHARE):
         return []
     held = {relation.target for relation in relations}
     held |= {relation.tie.of for relation in relations if relation.tie is not None}

@@ -392,7 +392,7 @@ def _recoded(first: First, attribute: Attribute) -> tuple[np.ndarray, np.ndarray
         kept[before.bin_codes] = single & np.isin(free, listed)
     else:
         low, high = before.cuts[:-1], before.cuts[1:]  # the first and the last may have become narrower
-        kept[before.bin_codes] = np.isin(low, attribute.cuts[:-1]) | np.isin(high, attribute.cuts[1:])
+        kept[before.bin_codes] = np.isin(low, attribute.cuts[:-1]) | np.isin(high, attribute.cuts[1:-1])
     texts = len(before.sentinels)
     if texts:
         old = len(before.bin_codes) + len(special) + np.arange(texts)

@@ -922,6 +922,21 @@ def test_a_column_from_12_to_299_ends_there_and_loses_no_row() -> None:
     assert 0 < made.fate.missing_at_most < 0.01  # of noise alone
 
 
+def test_numbers_that_end_at_a_popular_one_have_a_bin_each() -> None:
+    """Seen to fail: what lies between it and the next number was taken for the last bin, and a release ended,
+    paid for, with a traceback.
+    """
+    edges, grid, values = np.linspace(0, 1, 21), coarse_grid("number"), np.linspace(0, 0.7123, 7000)[:-1]
+    coarse, noisy = (np.histogram(values, at)[0] for at in (grid, edges))
+    facts = {"coarse": coarse, "coarse_stddev": 20.0, "cell_stddev": 20.0, "values": {0.7123: 500}}
+    found = FoundColumn(pa.field("x", pa.float64()), "number", 7e3, 7e3, edges=edges, noisy=noisy, **facts)
+    first = First.of(found)
+    counts = np.append(np.histogram(values, first.edges)[0], [500, 0])
+    made = pruning.prune_domain(first, counts, 20.0)
+    assert made.attribute.edges[-1] == 0.7123
+    assert len({*made.codes[made.kept]}) == made.kept.sum() == made.attribute.size
+
+
 @pytest.mark.parametrize(("beyond", "end"), [(60, 60), (300, 61)])
 def test_minutes_end_at_59_unless_more_stands_out(beyond: int, end: int) -> None:
     """Seen to fail: a cell from 59 to 61 was one bin, and the rows of 59 were spread over it."""
