@@ -248,8 +248,7 @@ def in_words(rule: Deriving | Order | Implication) -> str:
     first, *others = map(repr, rule.columns)
     if isinstance(rule, Implication):
         (told,), (then,) = rule.if_.values(), rule.then.values()
-        values = quoted_names(told)
-        return f"{others[0]} is {then!r} where {first} is {values}"
+        return f"{others[0]} is {then!r} where {first} is {quoted_names(told)}"
     if isinstance(rule, Order):
         return f"{first} <= {others[0]}"
     if isinstance(rule, Product):
