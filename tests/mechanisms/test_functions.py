@@ -254,11 +254,11 @@ def test_a_value_that_was_lost_comes_back_with_its_function(
     }
     first = Domain.from_dict({"fields": [name, grade | {"edges": [1, 2, 3, 4, 6]}]})
     after = Domain.from_dict({"fields": [name, grade | {"categories": [1, 2]}]})
-    measured = Measurement((1,), np.array([400, 600, 100, 0]), NoiseScale(alone, Composition.ZCDP))
+    measured = Measurement((1,), np.array([4000, 600, 100, 0]), NoiseScale(alone, Composition.ZCDP))
     kept, codes = np.array([True, True, False, False]), np.array([0, 1, 0, 0])
-    own = Pruned(after["grade"], codes, kept, np.array([400, 600]), 0, 0)
+    own = Pruned(after["grade"], codes, kept, np.array([4000, 600]), 0, 0)
     seen = {"name": (Pruned.whole(first["name"], np.full(3, 400)), measured), "grade": (own, measured)}
-    table = np.array([[400, 0, 0, 0], [0, 600, 0, 0], [90, 0, 100, 0]])
+    table = np.array([[4000, 0, 0, 0], [0, 600, 0, 0], [90, 0, 100, 0]])
     monkeypatch.setattr(maps, "_measured", lambda *_: (table, noise))
     session: Any = None
     attribute, labels = maps._with_lost(after, ((0,), 1), maps.Unpruned(session, first, seen), Fraction(1))
@@ -267,12 +267,14 @@ def test_a_value_that_was_lost_comes_back_with_its_function(
 
 
 def test_a_rare_value_keeps_its_function() -> None:
+    """And cells that may be missing, of which noise shows none, are said."""
     data = grades(260)
     release = released(data, FakeNoise(), epsilon=1.5, columns=["name", "grade", "hours"])
     assert words(release) == {"'grade' follows from 'name'"}
     assert release.domain["grade"].values == (1, 2, 3, 4, 5, 6, 7, 9)
     rows = release.to_pandas()
     assert (rows["name"] == "grade 9").any()
+    assert any("noise may hide missing ones: up to" in note for note in release.manifest.notes)
     assert (rows["name"] == "grade " + rows["grade"].astype(str)).all()
 
 
