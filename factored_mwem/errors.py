@@ -8,8 +8,9 @@ declared limits.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from typing import Any
 
 COMPLETE = "the release is complete: its files are in place"
 """What to say of a failure after the last rename."""
@@ -25,9 +26,14 @@ def shown(value: object) -> str:
     return text if 0 < len(text) <= 80 else f"a {type(value).__name__}"
 
 
-def some_names(names: Sequence[str]) -> str:
+def shortened(name: str) -> str:
+    text = name if name.isprintable() else ascii(name)[1:-1]
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 3] + "..."
+
+
+def some_names(names: Sequence[Any], written: Callable[[Any], str] = shortened) -> str:
     """The first names, and how many more there are."""
-    short = [shortened(name) for name in names[:MAX_LIST]]
+    short = [written(name) for name in names[:MAX_LIST]]
     many = len(short)
     while many > 1 and len(", ".join(short[:many])) > MAX_LIST:
         many -= 1
@@ -35,9 +41,9 @@ def some_names(names: Sequence[str]) -> str:
     return ", ".join(short[:many]) + rest
 
 
-def shortened(name: str) -> str:
-    text = name if name.isprintable() else ascii(name)[1:-1]
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 3] + "..."
+def quoted_names(names: Sequence[object]) -> str:
+    """The same in quotes, but for what is no text."""
+    return some_names(names, lambda name: repr(shortened(name) if isinstance(name, str) else name))
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -46,12 +46,13 @@ def within_hard_ends(
 
 
 def _further(edge: float, way: int, filled: float, step: int, special: np.ndarray, end: float) -> float:
-    """The place `way` of an edge up to which so much is filled; of floats, where `step` is 0, a number of
-    three digits less than the `end` of the bin has.
+    """The place `way` of an edge up to which so much is filled; of floats, where `step` is 0, to three digits
+    of the bin that goes to `end`, or all of it where floats have no such digits.
     """
     if not step:
         digits = 2 - math.floor(math.log10(abs(end - edge)))
-        return round(edge + way * (filled + 10.0**-digits / 2), digits)
+        place = round(edge + way * (filled + 10.0**-digits / 2), digits)
+        return place if (place - edge) * way > 0 else end
     wide = max(math.ceil(filled), 1) * step
     for offset in sorted(((special - edge) * way + (way > 0)).tolist()):
         if 0 < offset <= wide:
@@ -77,7 +78,8 @@ def hard_end(room: np.ndarray, counts: np.ndarray, deviations: np.ndarray) -> tu
     held, noise, most = counts[at:], deviations[at:], full * room[at:]
     partly = np.clip(held, 0, most)
     before, after = (np.cumsum([0.0, *((held - x) / noise) ** 2]) for x in (most, np.zeros(len(held))))
-    last = int(np.argmin(before[:-1] + ((held - partly) / noise) ** 2 + after[-1] - after[1:]))
+    missed = before[:-1] + ((held - partly) / noise) ** 2 + after[-1] - after[1:]
+    last = int(np.argmin(np.where(partly > 0, missed, np.inf)))  # one that is empty: the one before is full
     beyond = slice(last + 1, None)
     if seen_span(held[beyond], noise[beyond], ANYWHERE):
         return None

@@ -30,7 +30,7 @@ from pydantic import (
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.conditions import SCHEMA, Condition, cuts_of, intervals, placed, with_cuts
 from factored_mwem.domain.functions import EQUAL, FUNCTIONS
-from factored_mwem.errors import InputError, some_names
+from factored_mwem.errors import InputError, quoted_names
 from factored_mwem.files.files import complaint
 
 MAX_COLUMNS = 12
@@ -248,8 +248,7 @@ def in_words(rule: Deriving | Order | Implication) -> str:
     first, *others = map(repr, rule.columns)
     if isinstance(rule, Implication):
         (told,), (then,) = rule.if_.values(), rule.then.values()
-        values = some_names([*map(repr, told)])
-        return f"{others[0]} is {then!r} where {first} is {values}"
+        return f"{others[0]} is {then!r} where {first} is {quoted_names(told)}"
     if isinstance(rule, Order):
         return f"{first} <= {others[0]}"
     if isinstance(rule, Product):

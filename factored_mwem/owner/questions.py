@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +99,7 @@ def _of_texts(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int, s
         yield 0, f"{many}: if they name or describe people, leave the column out with --columns"
     unknown = [text for text in listed if NOTHING.fullmatch(text)]
     if unknown:
-        yield 2, f"{_listed(unknown)} is taken as a value: if it means that nothing is known, {MISSING}"
+        yield 2, f"{_each(unknown)} is taken as a value: if it means that nothing is known, {MISSING}"
     plain = defaultdict[str, list[str]](list)
     for text in listed:
         plain[" ".join(text.split()).casefold()].append(text)
@@ -120,7 +120,7 @@ def _of_numbers(attribute: Attribute, column: SeenColumn) -> Iterator[tuple[int,
         yield 0, NUMBERED
         return
     if attribute.sentinels:
-        beside = _listed(attribute.sentinels)
+        beside = _each(attribute.sentinels)
         yield (
             2,
             f"{beside} beside its numbers is taken as a value: if it means that nothing is known, {MISSING}",
@@ -243,7 +243,11 @@ def _of_several(attributes: list[Attribute]) -> Iterator[str]:
         yield f"{_listed(never)}: none is missing here, so none may be: where one may, set required to false"
 
 
+def _each(texts: Sequence[str]) -> str:
+    return f"{'each of ' * (len(texts) > 1)}{_listed(texts)}"
+
+
 def _listed(texts: Iterable[str], most: int = 4) -> str:
-    texts = [shortened(repr(text)) for text in texts]
+    texts = [repr(shortened(text)) for text in texts]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more

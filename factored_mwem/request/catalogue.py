@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from factored_mwem.errors import InputError, shown
-from factored_mwem.request.package import LinkedTable, Package, Reference, quoted_names
+from factored_mwem.errors import InputError, quoted_names, shown
+from factored_mwem.request.package import LinkedTable, Package, Reference
 from factored_mwem.tables.inputs.catalogue import ForeignKey, TableInSchema, catalogue_of
 from factored_mwem.tables.inputs.databases import OURS, shown_uri
 from factored_mwem.tables.inputs.uris import is_uri

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from factored_mwem.errors import InputError, did_you_mean, shortened, shown, some_names
+from factored_mwem.errors import InputError, did_you_mean, quoted_names, shortened, shown
 from factored_mwem.tables.codes.parsing import is_text, spelt, value_type
 
 MAX_NAME_BYTES = 200
@@ -122,11 +122,6 @@ class Package:
         while table.parent is not None:
             table = by_name[table.parent.of]
             yield table
-
-
-def quoted_names(names: Sequence[str]) -> str:
-    """Names for a message, the first of them if there are many."""
-    return some_names([repr(shortened(name)) for name in names])
 
 
 def _by_name(tables: Sequence[LinkedTable]) -> dict[str, LinkedTable]:

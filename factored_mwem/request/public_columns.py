@@ -19,7 +19,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError, shown, some_names
+from factored_mwem.errors import InputError, quoted_names, shown
 from factored_mwem.files.files import sha256
 
 MOST_CELLS = 2**22
@@ -64,7 +64,7 @@ class PublicColumns:
         table = open_source(source, Reading(names=names)).read_here("a public table is read by this program")
         for name in names:
             if name not in table.schema.names:
-                has = some_names([repr(each) for each in table.schema.names])
+                has = quoted_names(table.schema.names)
                 raise InputError(f"the public table has no column {name!r}; it has {has}")
         known = [declared[name] for name in names if declared is not None and name in declared]
         others = [name for name in names if declared is None or name not in declared]

@@ -35,7 +35,9 @@ def test_bins_are_as_wide_as_they_are_full(end: int) -> None:
 
 
 def test_steps_special_values_and_floats_count_as_they_are() -> None:
-    """Seen to fail: as if special values filled a bin, too; steps of one for multiples of five."""
+    """Seen to fail: as if special values filled a bin, too; steps of one for multiples of five; a bin of
+    floats that noise made empty, as wide as nothing, which ended releases that were paid for.
+    """
     values, special = np.repeat(np.arange(312), 10), np.array([150, 302, 305, 311, 9999])
     assert cut(held(values, special=special), special=special)[2][-1] == 311  # it is special itself
     many = np.arange(140, 300, 2)
@@ -45,6 +47,10 @@ def test_steps_special_values_and_floats_count_as_they_are() -> None:
     floats = EDGES / 100
     _, _, edges = cut(held(np.linspace(0, 3.1, 3000), floats), floats)
     assert 3.09 <= edges[-1] <= 3.11
+    empty = np.array([165, 381, 442, 415, 384, 395, 422, 410, -18, 7, 2, 11])
+    assert cut(empty, floats)[2][-3:].tolist() == [2.2, 2.6, 3.0]
+    close = 1000 + np.arange(5) * np.spacing(1000.0)
+    assert (np.diff(cut(np.array([400, 400, 400, 60]), close)[2]) > 0).all()
 
 
 def test_what_thins_out_or_stands_out_further_away_is_no_hard_end() -> None:

@@ -359,10 +359,14 @@ def test_columns_whose_ends_noise_leaves_open_are_named_the_widest_first() -> No
     ):
         (words,) = spread_in_words(beyond, {"x": fate._replace(spread_hidden=0.3, ends_seen=(-200, most))})
         assert words.endswith(said)  # seen to fail: from -200 to 200, and bins from 20 to 200
-    (words,) = spread_in_words(domain, {"a": fate._replace(spread_hidden=10.0), "b": fates["a"]})
-    assert words.startswith("hardly any value but one was found") and words.endswith(
-        ": of 'a'; declare their values"
+    (words,) = spread_in_words(beyond, {"x": fate._replace(beyond_seen=0.05, ends_seen=(-200, 161))})
+    assert words.endswith(
+        "'x' the same (very likely from -200 to 161, rows from -200 to 200, 5% of them further out)"
     )
+    alone = Domain([*domain, Attribute(name="b" * 30, type="integer", edges=(0, 9))])
+    (words,) = spread_in_words(alone, dict.fromkeys(("a", "b" * 30), fate._replace(spread_hidden=10.0)))
+    assert words.startswith("hardly any value but one was found")
+    assert words.endswith(f": of 'a', '{'b' * 21}...'; declare their values")  # seen to fail: no second quote
     missing = Fate(0.002, 0.0, 0.0, 0.998, 0.003, 10.0)  # seen to fail: a column without values was named
     assert list(spread_in_words(domain, {"a": missing})) == []
 
@@ -390,6 +394,7 @@ def test_how_far_a_column_very_likely_reaches() -> None:
     less = 1 - np.std(np.repeat(np.clip(x, 29, 40), within[:7])) / wide
     assert reached([70]).seen == (29, 40)
     assert reached([70]).doubtful == pytest.approx(less)
+    assert reached([70]).beyond == pytest.approx((15 + 3 + 14 + 8) / within.sum())
     assert reached([70, 95]).seen == (29, 95)
     thin = replace(first, values=np.zeros(0, dtype=np.int64))
     assert reach(thin, counted._replace(deviations=np.full(7, 900.0)), np.arange(7), kept, within) is None

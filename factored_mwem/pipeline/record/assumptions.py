@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 from pydantic import BaseModel, ConfigDict
 
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.errors import some_names
+from factored_mwem.errors import quoted_names
 from factored_mwem.request.promise import Terms
 from factored_mwem.tables.inputs.text_form import TextForm
 
@@ -110,7 +110,7 @@ def possible(
 
 def from_public(public: Mapping[str, Any]) -> str:
     """Where the joint counts of public columns came from."""
-    names = some_names([repr(name) for name in public["columns"]])
+    names = quoted_names(public["columns"])
     return (
         f"the public table {public['table']!r} ({public['rows']:,} rows, SHA-256 {public['sha256']}): {names}"
     )

@@ -14,7 +14,7 @@ from factored_mwem.domain.agreement import groupings_in
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.dialect import SHORT_YEARS
 from factored_mwem.domain.rules import in_words, written
-from factored_mwem.errors import some_names
+from factored_mwem.errors import quoted_names
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.model.forest import Forest
@@ -151,7 +151,7 @@ def _warnings(plan: Plan, fitted: Fitted, records: float) -> Iterator[str]:
     if plan.late:
         yield plan.late
     if (public := plan.request.public_facts) is not None:
-        names = some_names([repr(name) for name in public["columns"]])
+        names = quoted_names(public["columns"])
         yield (
             f"as in the public table {public['table']!r}: {names}; where this table differs, the rows are "
             f"wrong, as only `fmwem evaluate` shows (SHA-256 {public['sha256']})"
@@ -217,9 +217,9 @@ def _of_the_input(plan: Plan) -> Iterator[str]:
         )
     short = policy.dialect.beside(declared.dialect if declared is not None else None).short_years
     dated = (a for a in plan.domain if a.type in ("date", "datetime"))
-    names = [repr(a.name) for a in dated if short or "%y" in a.format]  # said, or told by noisy counts
+    names = [a.name for a in dated if short or "%y" in a.format]  # said, or told by noisy counts
     if names:
-        yield f"{some_names(names)}: {SHORT_YEARS}; an earlier one comes out a century late"
+        yield f"{quoted_names(names)}: {SHORT_YEARS}; an earlier one comes out a century late"
 
 
 def _rows_alone(plan: Plan, drawable: Drawable, seed: int) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from factored_mwem.domain.attribute import OTHER, Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import shortened, some_names
+from factored_mwem.errors import quoted_names, shortened
 from factored_mwem.mechanisms.hidden_spread import MOST
 from factored_mwem.mechanisms.learn import Learning
 from factored_mwem.mechanisms.plan import Plan
@@ -102,7 +102,7 @@ def spread_in_words(domain: Domain, fates: Mapping[str, Fate]) -> Iterator[str]:
         )
     if alone := [name for name in hidden if hidden[name] >= MOST]:
         what = "hardly any value but one was found, and noise may hide rare ones"
-        yield f"{what}: of {some_names([repr(name) for name in alone])}; declare their values"
+        yield f"{what}: of {quoted_names(alone)}; declare their values"
 
 
 def order_in_words(domain: Domain) -> Iterator[str]:
@@ -118,7 +118,7 @@ def order_in_words(domain: Domain) -> Iterator[str]:
             names |= dict.fromkeys((one.name, other.name))
     if names:
         yield (
-            f"which of {some_names([repr(name) for name in names])} comes first is not kept row by row: if "
+            f"which of {quoted_names([*names])} comes first is not kept row by row: if "
             'one never comes before another, say so by {"order": [...], "exchange": true} among the rules of '
             "a domain, such as `fmwem domain learn` writes"
         )

@@ -67,9 +67,9 @@ class AttributeFacts(Part):
     noise in forty. What the bins hold further out may be noise alone.
     """
     spread_doubtful: float | None = None
-    """By what part the standard deviation of numbers is smaller, if it is;"""
+    """By what part the standard deviation of numbers is smaller, if it is."""
     beyond_seen: float | None = None
-    """and the noisy share of rows that lie further out."""
+    """The noisy share of rows that lie further out than `ends_seen`."""
     missing_at_most: float | None = None
     """If learnt without missing cells, the upper end of a 97.5 % interval of the share that is missing."""
     public_list: ListFacts | None = None
