@@ -419,20 +419,33 @@ def discounted(
     return less
 
 
-def with_values_left(edges: np.ndarray, special: Sequence[float], tick: int = 1) -> np.ndarray:
+def with_values_left(
+    edges: np.ndarray, special: Sequence[float], tick: int = 1, end: float = math.inf
+) -> np.ndarray:
     """The edges but for those of bins of whole numbers that hold special values alone: their neighbour takes
-    them in. Where nothing at all is left, one value beyond is. Values are `tick` apart.
+    them in. Where nothing at all is left, the next value beyond is that none takes, or where all up to `end`
+    are taken, the one before. Values are `tick` apart.
     """
     if edges.dtype != np.int64:
         return edges
     if tick > 1:
-        return with_values_left(edges // tick, [value // tick for value in special]) * tick
+        return with_values_left(edges // tick, [value // tick for value in special], 1, end // tick) * tick
     taken = np.unique(np.asarray(special, dtype=np.int64))
     kept = [int(edges[0])]
     for high in edges[1:].tolist():
         inside = np.searchsorted(taken, high) - np.searchsorted(taken, kept[-1])
         if high - kept[-1] > inside:
             kept.append(high)
-    if kept[-1] != edges[-1]:  # the last bins were full: the last that was not takes them in
-        kept = [*kept[:-1], int(edges[-1])] if len(kept) > 1 else [kept[0], int(edges[-1]) + 1]
+    if len(kept) > 1:  # where the last bins were full, the last that was not takes them in
+        kept[-1] = int(edges[-1])
+    else:
+        low, high, every = kept[0], int(edges[-1]), {*taken.tolist()}
+        while high in every:
+            high += 1
+        if high < end:
+            kept.append(high + 1)
+        else:
+            while low in every:
+                low -= 1
+            kept = [low, int(edges[-1])]
     return np.array(kept, dtype=np.int64)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from factored_mwem.domain.attribute import MARKERS, OTHER, WIDEST, Attribute, is_moment
-from factored_mwem.domain.coarse_grids import MICROS_A_DAY, YEARS, coarse_grid, wide_grid
+from factored_mwem.domain.attribute import MARKERS, OTHER, Attribute, is_moment
+from factored_mwem.domain.coarse_grids import coarse_grid, wide_grid
 from factored_mwem.domain.grids import (
     FINE,
     GROWTH,
@@ -27,9 +27,7 @@ from factored_mwem.domain.grids import (
 )
 from factored_mwem.domain.singles import around
 from factored_mwem.privacy.found_column import FoundColumn
-from factored_mwem.tables.codes.kinds import MOMENTS, bounds_of_type, most_whole, written
-from factored_mwem.tables.codes.notation import CLOCKS
-from factored_mwem.tables.codes.parsing import is_text, value_type
+from factored_mwem.tables.codes.kinds import MOMENTS, written
 
 BIN_NOISE = 4.0
 """A bin is meant to hold this many standard deviations of noise, or a MOST_BINS-th of the rows."""
@@ -43,8 +41,6 @@ PART = 2.0
 """Standard deviations of its noise that a coarse cell at an end holds for each part that it is cut into."""
 TOPS = (12, 23, 31, 59, 100)
 """Where whole numbers often end by nature: months, hours, days, minutes, per cent."""
-YEARS_OF_TWO_DIGITS = -365, 36_160
-"""Days since 1970: 1969-01-01, and 2069-01-01, which is beyond."""
 NEAR = 4
 """Popular values within so many cells of the coarse grid, a decade, lie among the others."""
 
@@ -92,8 +88,7 @@ class First:
             )
         if found.type == "boolean":
             return cls(found, Attribute.model_validate(facts), nothing, nothing)
-        least, most = bounds_of(found)
-        values = [value for value in found.values if least <= value <= most]
+        values = [value for value in found.values if found.can_be(value)]
         special = np.sort(np.array(values, dtype=coarse_grid(found.unit).dtype))
         inner = edges_of(found, special)
         edges, beyond = with_all_beyond(found, inner, special)
@@ -201,23 +196,6 @@ def facts_of(found: FoundColumn, *, required: bool) -> dict[str, Any]:
     return facts | {name: value for name, value in own.items() if value is not None}
 
 
-def bounds_of(found: FoundColumn) -> tuple[float, float]:
-    """The least and the greatest unit that the column can hold, from its type alone."""
-    if found.unit in MOMENTS:
-        scale = 1 if found.unit == "date" else MICROS_A_DAY
-        first, last = bounds_of_type(found.column)  # in microseconds, where it has any
-        years = YEARS_OF_TWO_DIGITS if "%y" in (found.format or "") else (int(YEARS[0]), int(YEARS[-1]))
-        return max(years[0] * scale, first), min(years[1] * scale - 1, last)
-    if found.format in CLOCKS and found.unit == "integer" and found.scale == 1:
-        return 0, 86_399 if "%S" in found.format else 1_439
-    arrow = value_type(found.column.type)
-    least, most = (-np.inf, np.inf) if is_text(arrow) else bounds_of_type(found.column)
-    if found.unit == "number":
-        return least, most
-    whole = min(float(WIDEST), most_whole(found.column) if found.type == "integer" else np.inf)
-    return max(least * found.scale, -whole), min(most * found.scale, whole)
-
-
 def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     """The edges of the bins beside the popular `values`, from end to end."""
     grid = coarse_grid(found.unit)
@@ -261,10 +239,12 @@ def edges_of(found: FoundColumn, values: np.ndarray) -> np.ndarray:
     if found.unit == "date" and found.format and "%d" not in found.format:
         months = (edges - 1).astype("M8[D]").astype("M8[M]") + 1  # all dates are the first of one
         edges = np.unique(months.astype("M8[D]").astype(np.int64))
+    if found.unit == "datetime":
+        edges = np.unique(-(-edges // found.tick) * found.tick)
     if len(edges) < 2:
         least = max(limits[0], 0)
         edges = np.array([least, min(least + found.tick, limits[1])]).astype(grid.dtype)
-    return with_values_left(edges, values.tolist(), found.tick)
+    return with_values_left(edges, values.tolist(), found.tick, limits[1])
 
 
 def tops_of(found: FoundColumn) -> list[int]:
@@ -280,8 +260,10 @@ def tops_of(found: FoundColumn) -> list[int]:
 
 def limits_of(found: FoundColumn) -> tuple[float, float]:
     """The least unit that the column can hold, and what is beyond the greatest."""
-    least, most = bounds_of(found)
-    return (least, most) if found.unit == "number" else (math.ceil(least), int(most) + found.tick)
+    least, most = found.bounds
+    if found.unit == "number":
+        return least, most
+    return math.ceil(least), (int(most) // found.tick + 1) * found.tick
 
 
 def with_all_beyond(

@@ -22,7 +22,7 @@ from factored_mwem.domain.functions import EQUAL, applied, points_of
 from factored_mwem.domain.grids import level
 from factored_mwem.domain.rules import Arithmetic, Computed, Deriving, Implication, Order
 from factored_mwem.errors import InputError
-from factored_mwem.mechanisms.first_domain import First, bounds_of, edges_in_json, facts_of
+from factored_mwem.mechanisms.first_domain import First, edges_in_json, facts_of
 from factored_mwem.mechanisms.hypotheses import SeenValues, hypotheses_of, values_of
 from factored_mwem.mechanisms.prune import Pruned, most_of
 from factored_mwem.privacy.found_column import FoundColumn
@@ -221,7 +221,7 @@ def _total_of(rule: Arithmetic, firsts: Mapping[str, First]) -> Attribute | None
     """
     target, parts = firsts[rule.columns[0]], [firsts[name].without_beyond for name in rule.of]
     ends = ends_of(rule, parts)
-    scale, (least, most) = target.found.scale, bounds_of(target.found)
+    scale, (least, most) = target.found.scale, target.found.bounds
     first, last = math.floor(ends[0] * scale) - 1, math.ceil(ends[1] * scale) + 1
     if first < least or last > most:
         return None

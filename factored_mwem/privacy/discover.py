@@ -54,7 +54,7 @@ from factored_mwem.privacy.single_values import AGAIN, single_values
 from factored_mwem.privacy.text_votes import SHARED, TextVotes
 from factored_mwem.privacy.votes import Votes
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, ZONES, kind_of
+from factored_mwem.tables.codes.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, ZONES, kind_of, places_of
 from factored_mwem.tables.codes.profile import ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
@@ -176,13 +176,32 @@ def _begun(column: pa.Field, kind: str, seen: Votes, rows: float, written: str |
         numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
         vote_stddev=seen.stddev,
         enough=0.0 if kind == "boolean" else math.inf,
-        decimals=seen.decimals() if kind == "number" else None,
+        decimals=_decimals(column, seen) if kind == "number" else None,
         zeros=seen.zeros if kind == "number" else 0,
-        resolution=seen.resolution() if kind == "datetime" else None,
+        resolution=_resolution(seen, written) if kind == "datetime" else None,
         format=written if kind != "string" else None,
         looks=seen.looks() if text and kind == "string" else "",
         mixed=text and kind not in ("boolean", "string") and seen.mixed(),
     )
+
+
+def _decimals(column: pa.Field, seen: Votes) -> int | None:
+    """The decimals that all but few numbers do with, or fewer where the type holds no more; None if many need
+    more.
+    """
+    found = seen.decimals()
+    return found if found is None else min(found, places_of(column))
+
+
+def _resolution(seen: Votes, written: str | None) -> str | None:
+    """The unit of which all but few timestamps are multiples; that of what is `written`, where that is
+    coarser.
+    """
+    found = seen.resolution()
+    if written is None:
+        return found
+    most = "second" if "%S" in written else "minute" if "%M" in written else "day"
+    return min(found or most, most, key=RESOLUTIONS.index)
 
 
 def check_delta(delta: float) -> None:
@@ -227,7 +246,8 @@ class ColumnDiscovery:
         """
         found = self.found
         if found.mostly_text:
-            return replace(found, type="string", values={}, decimals=None, resolution=None, format=None)
+            plain = replace(found, decimals=None, zeros=0, resolution=None, format=None)
+            return replace(plain, type="string", values={})
         first = part * GLANCE if found.all_popular else part
         if _zoned(found.column, found.type) and found.format is None:
             found = self.zone(part * ZONE)
@@ -343,7 +363,8 @@ class ColumnDiscovery:
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
         """(noisy counts of the cells: int64, their standard deviation). A row lies in one cell at most, of
-        edges that are public; left out are the values that were found popular, not those that are.
+        edges that are public; left out are the values that were found popular, not those that are. Of cells
+        that the column's type does not reach, which is public, nothing is believed.
 
         Sensitivity: L2 k (add-remove) or sqrt(2) k (replace).
         """
@@ -355,7 +376,7 @@ class ColumnDiscovery:
         column.read_as(found.format)
         special = np.array(list(found.values), dtype=edges.dtype)
         counts = column.histogram(found.kinds, found.unit, found.scale, edges, special)
-        return session.noise.add(counts, scale=scale), scale
+        return np.where(found.reaches(edges), session.noise.add(counts, scale=scale), 0), scale
 
 
 def zero_apart(

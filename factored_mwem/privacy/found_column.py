@@ -8,14 +8,27 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.domain.attribute import MAX_NUMBER, WIDEST
+from factored_mwem.domain.coarse_grids import MICROS_A_DAY, YEARS
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.public_lists import ListedValues
 from factored_mwem.domain.singles import SingleCells, Singles
-from factored_mwem.tables.codes.kinds import MOMENTS, NUMBERS, kind_of, tick_of
+from factored_mwem.tables.codes.kinds import (
+    MOMENTS,
+    NUMBERS,
+    bounds_of_type,
+    kind_of,
+    most_whole,
+    tick_of,
+)
+from factored_mwem.tables.codes.notation import CLOCKS, MOST_AMOUNT, is_amount
+from factored_mwem.tables.codes.parsing import is_text, value_type
 from factored_mwem.tables.codes.rest import CLAIM, LEAST_CLAIM, Known
 
 FLAGS = 8
 """Popular values of a column at most that may be all there is: flags, ratings, classes."""
+YEARS_OF_TWO_DIGITS = -365, 36_160
+"""Days since 1970: 1969-01-01, and 2069-01-01, which is beyond."""
 LEFT, HIDDEN = 2.0, 1 / 20
 """Deviations of noise below which what is left beside them may be nothing, and how large a part of the
 column's numbers these may be.
@@ -96,13 +109,48 @@ class FoundColumn:
 
     @property
     def tick(self) -> int:
-        """How many whole numbers lie from one value that the column's type can hold to the next."""
-        return tick_of(self.column.type) if self.type == "datetime" else 1
+        """How many whole numbers lie from one value that the column's type, or format, can hold to the next
+        one.
+        """
+        if self.type != "datetime":
+            return 1
+        return STEPS[self.resolution] if self.format and self.resolution else tick_of(self.column.type)
 
     @property
     def step(self) -> int:
         """The same from one value that nearly all are multiples of to the next."""
         return max(STEPS.get(self.resolution or "", 1), self.tick, self.multiple_of)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the greatest unit that the column can hold, from its type and format alone."""
+        if self.unit in MOMENTS:
+            scale = 1 if self.unit == "date" else MICROS_A_DAY
+            first, last = bounds_of_type(self.column)  # in microseconds, where it has any
+            years = YEARS_OF_TWO_DIGITS if "%y" in (self.format or "") else (int(YEARS[0]), int(YEARS[-1]))
+            apart = MICROS_A_DAY if self.zone else 0  # elsewhere the day may be another
+            return max(years[0] * scale + apart, first), min(years[1] * scale - 1 - apart, last)
+        if self.format in CLOCKS and self.unit == "integer" and self.scale == 1:
+            return 0, 86_399 if "%S" in self.format else 1_439
+        arrow = value_type(self.column.type)
+        least, most = (-MAX_NUMBER, MAX_NUMBER) if is_text(arrow) else bounds_of_type(self.column)
+        if is_amount(self.format or ""):
+            least, most = -MOST_AMOUNT, MOST_AMOUNT
+        if self.unit == "number":
+            return max(least, -MAX_NUMBER), min(most, MAX_NUMBER)
+        whole = min(float(WIDEST), most_whole(self.column) if self.type == "integer" else np.inf)
+        return max(least * self.scale, -whole), min(most * self.scale, whole)
+
+    def can_be(self, value: float) -> bool:
+        """Whether a unit can be a value of its own: a format may not tell it from its neighbours."""
+        least, most = self.bounds
+        apart = abs(value) < MAX_NUMBER if self.unit == "number" else value % self.tick == 0
+        return least <= value <= most and apart
+
+    def reaches(self, edges: np.ndarray) -> np.ndarray:
+        """bool[cell]: which cells between these edges, in its unit, hold anything that the column can."""
+        least, most = self.bounds
+        return (edges[1:] > least) & (edges[:-1] <= most)
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.rows import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.backends.source import Source
-from factored_mwem.tables.codes.kinds import DECIMALS, KINDS, MAX_DECIMALS, NUMBERS, kind_of
+from factored_mwem.tables.codes.kinds import DECIMALS, KINDS, MAX_DECIMALS, NUMBERS, kind_of, places_of
 from factored_mwem.tables.codes.profile import MAX_POPULAR, ColumnProfile
 from factored_mwem.tables.codes.rest import WEIGHT
 
@@ -65,7 +65,7 @@ def first_keys(found: FoundColumn, column: ColumnProfile, least: int) -> tuple[d
     """(the counts of a column's keys in the first look, the keys that are listed). Of what is voted to be
     whole numbers, rows that need decimals have a key of FINER, however often each value comes.
     """
-    if found.type != "integer" or kind_of(found.column) == "integer":
+    if found.type != "integer" or kind_of(found.column) == "integer" or not places_of(found.column):
         return keys_of(found, column, least), []
     votes = column.votes()
     finer = {key: int(sum(votes[KINDS.index(kind)] for kind in kinds)) for key, kinds in FINER.items()}
@@ -84,7 +84,7 @@ def with_decimals(found: FoundColumn, finer: Sequence[int], stddev: float) -> Fo
         whole = stddev * len(counts) ** 0.5
         said = max([*((n, n / stddev) for n in finer), (sum(finer), sum(finer) / whole)], key=lambda s: s[1])
         return replace(found, rounded=float(said[0]) if said[1] > WARNED else 0.0, rounded_stddev=whole)
-    most = MAX_DECIMALS if counts[-1] > DOUBT * stddev else COARSE
+    most = min(MAX_DECIMALS if counts[-1] > DOUBT * stddev else COARSE, places_of(found.column))
     steps = {value * 10**most: n for value, n in found.values.items()}
     values = {step: n for step, n in steps.items() if abs(step) < MAX_POPULAR}
     return replace(found, type="number", decimals=most, values=values)

@@ -25,8 +25,9 @@ from factored_mwem import release
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.coarse_grids import coarse_grid
+from factored_mwem.domain.coarse_grids import MICROS_A_DAY, coarse_grid
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.grids import with_values_left
 from factored_mwem.domain.singles import SingleCells
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
@@ -37,6 +38,7 @@ from factored_mwem.mechanisms.hidden_spread import Reach, hidden_spread, reach
 from factored_mwem.mechanisms.learn import Learning, learn
 from factored_mwem.mechanisms.prune import Fate, Pruned
 from factored_mwem.pipeline.record.describe_learnt import format_in_words, order_in_words, spread_in_words
+from factored_mwem.privacy.discover import ColumnDiscovery
 from factored_mwem.privacy.found_column import FoundColumn
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.privacy.votes import INEXACT
@@ -1057,3 +1059,50 @@ def test_a_cell_that_noise_fills_where_the_type_reaches_nothing_makes_no_bin_the
         coarse_stddev=1.0, values={0.25: 500, 0.75: 490},
     )  # fmt: skip
     check_type(First.of(found).attribute, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "ends"),
+    [
+        (
+            "datetime",
+            {"zone": "+02:00", "resolution": "day"},
+            (200_000 * MICROS_A_DAY, 2_932_897 * MICROS_A_DAY),
+        ),
+        (
+            "datetime",
+            {"format": "%d.%m.%y %H:%M", "resolution": "minute"},
+            (36_000 * MICROS_A_DAY, 36_526 * MICROS_A_DAY),
+        ),
+        (
+            "datetime",
+            {"format": "%m/%d/%Y %H:%M", "resolution": "minute"},
+            (MICROS_A_DAY + 1, MICROS_A_DAY + 2),
+        ),
+        ("integer", {"format": "0%"}, (10**17, 2 * 10**17)),
+    ],
+)
+def test_noise_makes_no_bin_that_a_format_cannot_write(
+    kind: str, facts: dict[str, Any], ends: tuple[int, int]
+) -> None:
+    """Seen to fail: a release ended, paid for, with `correct the domain`."""
+    text, values = pa.field("x", pa.string()), {1.0 * MICROS_A_DAY: 90, MICROS_A_DAY + 5.0: 90}
+    found = FoundColumn(
+        text, kind, 1e3, 1e3, numbers=1e3, threshold=9, edges=np.array(ends), noisy=np.array([9]),
+        cell_stddev=1.0, coarse=np.zeros(len(coarse_grid(kind)) - 1, dtype=int), coarse_stddev=1.0,
+        values=values if kind == "datetime" else {}, **facts,
+    )  # fmt: skip
+    first = First.of(found)
+    for made in (first.attribute, first.without_beyond):
+        check_type(made, pa.string())
+
+
+def test_a_column_that_turns_out_to_be_text_has_no_zeros_behind_a_point() -> None:
+    """Seen to fail: votes by noise for `1.0` ended releases of texts, paid for, with an error of the domain;
+    as did popular values up to the end of a column of which nothing else is seen.
+    """
+    text = FoundColumn(pa.field("x", pa.string()), "number", 1e3, 1e3, decimals=0, zeros=2, numbers=100.0)
+    told = ColumnDiscovery(mock.Mock(), mock.Mock(), text).beside_values(Fraction(1))
+    assert First.of(told).attribute.type == "string"
+    assert with_values_left(np.array([0, 1]), [0, 1, 2]).tolist() == [0, 4]
+    assert with_values_left(np.array([255, 256]), [254, 255], 1, 256).tolist() == [253, 256]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.tables.codes.decode import (
@@ -153,6 +154,8 @@ def _extremes(attribute: Attribute, arrow: pa.DataType) -> pa.Array:
         ends = [cuts[0], np.nextafter(cuts[-1], -np.inf)]
     else:  # no special value
         tick = tick_of(arrow) if attribute.type == "datetime" else 1
+        if attribute.resolution and "%" in attribute.format:  # which writes no finer ones
+            tick = STEPS[attribute.resolution]
         grid = DecodeGrid.of(attribute.cuts, attribute.specials, tick)
         ends = [grid.value(0, 0) * tick, grid.value(-1, int(grid.room[-1]) - 1) * tick]
     return from_units(attribute, np.concatenate([np.array(ends, dtype=cuts.dtype), attribute.specials]))

@@ -196,6 +196,12 @@ def most_whole(field: pa.Field) -> float:
     return float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1))
 
 
+def places_of(field: pa.Field) -> int:
+    """How many decimals a column can hold, up to MAX_DECIMALS, from its public type alone."""
+    arrow = value_type(field.type)
+    return min(max(arrow.scale, 0), MAX_DECIMALS) if pa.types.is_decimal(arrow) else MAX_DECIMALS
+
+
 def written(kind: str, units: np.ndarray, *, steps: int = 1, end: bool = False) -> list[Any]:
     """Units as a domain file has them; of numbers, whole ones are counted in `steps` to 1. `end`: they are
     cuts, and the last edge of a file is inclusive.

@@ -49,6 +49,8 @@ FORMS = {
 WHOLE = "0"
 CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
 """Times of day; hours of 12 have AM or PM behind."""
+MOST_AMOUNT = 10**15 - 1
+"""Digits without thousands apart are read up to here."""
 MOST_PLACES = 7
 """Digits behind the point; more count as so many."""
 SOME = 0.05
