@@ -268,7 +268,7 @@ def test_a_value_that_was_lost_comes_back_with_its_function(
     assert (labels[2] == 3) == (told == 3)
 
 
-def test_a_rare_value_keeps_its_function() -> None:
+def test_a_rare_value_keeps_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """And cells that may be missing, of which noise shows none, are said."""
     data = grades(260)
     release = released(data, FakeNoise(), epsilon=1.5, columns=["name", "grade", "hours"])
