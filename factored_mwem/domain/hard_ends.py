@@ -52,7 +52,7 @@ def _further(edge: float, way: int, filled: float, step: int, special: np.ndarra
     if not step:
         digits = 2 - math.floor(math.log10(abs(end - edge)))
         return round(edge + way * (filled + 10.0**-digits / 2), digits)
-    wide = max(math.ceil(filled), 1) * step
+    wide = max(round(filled), 1) * step
     for offset in sorted(((special - edge) * way + (way > 0)).tolist()):
         if 0 < offset <= wide:
             wide += step

@@ -21,7 +21,7 @@ def cut(counts: np.ndarray, edges: np.ndarray = EDGES, **facts: object) -> tuple
     return within_hard_ends(edges, counts, np.full(len(counts), 25.0), **facts)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("end", "to"), [(281, 284), (300, 300), (318, 321), (339, 340)])
+@pytest.mark.parametrize(("end", "to"), [(281, 284), (300, 300), (318, 320), (339, 340)])
 def test_bins_are_as_wide_as_they_are_full(end: int, to: int) -> None:
     """Ten rows of each number, and noise of 25, which may hide three more. Seen to fail: bins beyond were
     kept; the last one was cut where it is full; nothing more was left for what noise hides.
@@ -41,7 +41,7 @@ def test_steps_special_values_and_floats_count_as_they_are() -> None:
     values, special = np.repeat(np.arange(312), 10), np.array([150, 302, 305, 311, 9999])
     assert cut(held(values, special=special), special=special)[2][-1] == 315  # 311 is special itself
     many = np.arange(140, 300, 2)
-    assert cut(held(values, special=many), special=many)[2][-1] == 315
+    assert cut(held(values, special=many), special=many)[2][-1] == 314
     by_five = np.repeat(np.arange(0, 315, 5), 50)
     assert cut(held(by_five), step=5)[2][-1] == 320
     floats = EDGES / 100
