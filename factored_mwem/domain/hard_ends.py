@@ -1,4 +1,4 @@
-"""Hard ends: where a column stops while its bins are full, as numbers from 1 to 300 do.
+"""Hard ends: where a column that is full alike all along stops, as numbers from 1 to 300 do.
 
 Everything here is a function of public facts and noisy counts.
 """
@@ -13,12 +13,12 @@ from factored_mwem.domain.grids import ANYWHERE, seen_span
 
 CLEAR = 8.0
 """Deviations of its noise that a block of bins holds of which it is known how full it is."""
-FULL, FALLS = 0.7, 1.2
-"""Of how full all bins are, the part that the bins before a hard end are at least; and how many times as full
-the bins before those may be: else the column thins out, and where it ends noise hides.
+APART, ALIKE = 2.0, 0.05
+"""Deviations, and a part of what they hold, that bins together may be apart from as full as all: else the
+column rises, falls or thins out, and noise hides where it ends.
 """
 UNSURE = 1.0
-"""Deviations that the last bin lacks before it is taken to be full in part."""
+"""Deviations that the last bin may hold more: an end a little too far out loses no rows."""
 
 
 def within_hard_ends(
@@ -53,7 +53,7 @@ def _further(edge: float, way: int, filled: float, step: int, special: np.ndarra
         digits = 2 - math.floor(math.log10(abs(end - edge)))
         place = round(edge + way * (filled + 10.0**-digits / 2), digits)
         return place if (place - edge) * way > 0 else end
-    wide = max(math.ceil(filled), 1) * step
+    wide = max(round(filled), 1) * step
     for offset in sorted(((special - edge) * way + (way > 0)).tolist()):
         if 0 < offset <= wide:
             wide += step
@@ -61,21 +61,20 @@ def _further(edge: float, way: int, filled: float, step: int, special: np.ndarra
 
 
 def hard_end(room: np.ndarray, counts: np.ndarray, deviations: np.ndarray) -> tuple[int, float] | None:
-    """(the bin in which a column stops, how much of its room is filled), from left to right; None if it thins
-    out, or noise hides what it does. `room: float[bin]`, how many values may be in each, or how wide it is.
+    """(the bin in which a column stops, how much of its room is filled), from left to right; None if it is
+    not full alike before, or noise hides what it does. `room: float[bin]`, how many values may be in each, or
+    how wide it is.
 
-    Blocks of bins that hold CLEAR deviations each say how full bins are near the end. By least squares all
-    are as full up to one, which may be full in part, and empty from there on.
+    The fewest bins at the end that are clear together are looked at. By least squares all are as full as
+    those before, up to one, which may be full in part, and empty from there on. The very first, which
+    another end may cut, says nothing.
     """
-    tail = _block(room, counts, deviations, len(counts))
-    near = tail and _block(room, counts, deviations, tail[0])
-    far = near and _block(room, counts, deviations, near[0], least=near[2] / 2)
-    if tail is None or near is None or far is None:
+    at = _tail(counts, deviations)
+    full = counts[1:at].sum() / room[1:at].sum() if at > 1 else 0.0
+    most = full * room
+    if not (full > 0 and _even(most[1:at], counts[1:at], deviations[1:at])):
         return None
-    at, (_, full, wide) = tail[0], near
-    if full < FULL * counts.sum() / room.sum() or far[1] > FALLS * full:
-        return None
-    held, noise, most = counts[at:], deviations[at:], full * room[at:]
+    held, noise, most = counts[at:], deviations[at:], most[at:]
     partly = np.clip(held, 0, most)
     before, after = (np.cumsum([0.0, *((held - x) / noise) ** 2]) for x in (most, np.zeros(len(held))))
     missed = before[:-1] + ((held - partly) / noise) ** 2 + after[-1] - after[1:]
@@ -83,26 +82,26 @@ def hard_end(room: np.ndarray, counts: np.ndarray, deviations: np.ndarray) -> tu
     beyond = slice(last + 1, None)
     if seen_span(held[beyond], noise[beyond], ANYWHERE):
         return None
-    some = slice(last + 1, last + 2 + int(np.searchsorted(np.cumsum(room[at:][beyond]), wide)))
+    some = slice(last + 1, last + 2 + int(np.searchsorted(np.cumsum(room[at:][beyond]), room[at + last])))
     if last + 1 < len(held) and held[some].sum() + 2 * _together(noise[some]) >= most[some].sum() / 2:
         return None
-    filled = partly[last] if partly[last] + UNSURE * noise[last] < most[last] else most[last]
-    return at + last, float(filled / full)
+    return at + last, float(min(partly[last] + UNSURE * noise[last], most[last]) / full)
+
+
+def _tail(counts: np.ndarray, deviations: np.ndarray) -> int:
+    """The first of the fewest bins at the end that are clear together; 0 if none are."""
+    held, noise = (np.cumsum(x[::-1]) for x in (counts, deviations**2))
+    clear = held > CLEAR * np.sqrt(noise)
+    return len(counts) - 1 - int(np.argmax(clear)) if clear.any() else 0
+
+
+def _even(most: np.ndarray, counts: np.ndarray, deviations: np.ndarray) -> bool:
+    """Whether it is known that the bins from each to the last hold about what they would if full alike."""
+    held, hold, noise = (np.cumsum(x[::-1]) for x in (counts, most, deviations**2))
+    noise = np.sqrt(noise)
+    alike = np.abs(held - hold) <= APART * noise + ALIKE * hold
+    return bool(alike.all() and held[-1] > 2 * CLEAR * noise[-1])
 
 
 def _together(noise: np.ndarray) -> float:
     return math.sqrt(float((noise**2).sum()))
-
-
-def _block(
-    room: np.ndarray, counts: np.ndarray, deviations: np.ndarray, end: int, least: float = 0.0
-) -> tuple[int, float, float] | None:
-    """(the first of the bins, how full they are, their room) of the fewest before `end` that are clear
-    together, and have the `least` room; None if none are.
-    """
-    held, noise, wide = (np.cumsum(x[:end][::-1]) for x in (counts, deviations**2, room))
-    clear = np.flatnonzero((held > CLEAR * np.sqrt(noise)) & (wide >= least) & np.isfinite(wide))
-    if not len(clear):
-        return None
-    bins = int(clear[0])
-    return end - 1 - bins, float(held[bins] / wide[bins]), float(wide[bins])
