@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from numba import njit, types, version_info
 from numba.core.caching import FunctionCache
 from numba.core.runtime import nrt
 
-TRIED = ((0, 61), (0, 68))
-"""The first and the last numba whose way with parts is known; another one compiles them in its own way."""
+TRIED = ((0, 61), (0, 62), (0, 68))
+"""The numbas whose way with parts is known; another compiles them in its own way, a fifth slower."""
 
 
 class KernelCache(FunctionCache):
     """A kernel's cache on disk. What it holds is loaded without numba's register of all that can be compiled,
-    which takes a quarter of a second to fill; compiling fills it where it is needed.
+    which takes a quarter of a second to fill; compiling fills it where it is needed. It holds for the sources
+    it was made of: numba looks at the kernel's own file alone, not at those of the parts linked into it.
     """
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (*super()._index_key(sig, codegen), _sources(Path(self._py_func.__code__.co_filename).parent))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -28,11 +35,18 @@ class KernelCache(FunctionCache):
             return super().load_overload(sig, target_context)
 
 
+@functools.cache
+def _sources(folder: Path) -> str:
+    """A change in any file of kernels changes it. A zip file has none beside it: numba looks at all of it."""
+    texts = (path.read_bytes() for path in sorted(folder.glob("*.py")))
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
+
+
 def jitted(function: Callable[..., Any], cached: bool, options: dict[str, Any]) -> Any:
     """numba's object for a kernel; where neither the package's folder nor the user's cache can be written, as
     in a container, nothing is kept.
     """
-    if not cached and TRIED[0] <= version_info.short <= TRIED[1]:
+    if not cached and version_info.short in TRIED:
         from factored_mwem.kernels.parts import PartCompiler
 
         options = {**options, "pipeline_class": PartCompiler}

@@ -129,7 +129,7 @@ class Between:
 
 
 def callable_part(part: Callable[..., object]) -> Callable[..., object]:
-    """A part of other kernels, which Python cannot call, inside a kernel of its own."""
+    """A part of other kernels, compiled inside a kernel of its own."""
 
     @njit
     def call(*arguments):  # type: ignore[no-untyped-def]

@@ -78,11 +78,19 @@ def test_looking_whether_kernels_are_there_compiles_nothing(tmp_path: Path) -> N
 
 
 KERNEL = """
+from beside import first
 from factored_mwem.kernels import F8, entry
 
 @entry
 def joint_marginals(cells: F8) -> float:
-    return cells.sum()
+    return first(cells)
+"""
+BESIDE = """
+from factored_mwem.kernels import part
+
+@part
+def first(cells):
+    return cells[0]
 """
 ASKED = """
 import sys
@@ -107,30 +115,37 @@ COLD_ONCE = [(True, True), (False, False)]
 """What two processes say, one after the other."""
 
 
-def install(folder: Path, text: str, when: float) -> None:
+def install(folder: Path, when: float, **changes: str) -> None:
+    """The kernel, and a part of it in another file."""
     folder.mkdir(exist_ok=True)
-    (folder / "installed.py").write_text(text)
-    os.utime(folder / "installed.py", (when, when))
+    for name, text in {"installed": KERNEL, "beside": BESIDE, **changes}.items():
+        (folder / f"{name}.py").write_text(text)
+        os.utime(folder / f"{name}.py", (when, when))
 
 
-@pytest.mark.parametrize("hours", [-5, 0, 5])
-def test_after_a_reinstallation_the_first_run_at_most_is_cold(tmp_path: Path, hours: int) -> None:
-    """Whatever time the new file bears, also a later one than all that is cached ever will."""
+@pytest.mark.parametrize(("hours", "changed"), [(-5, "beside"), (0, "installed"), (5, "beside")])
+def test_after_a_reinstallation_the_first_run_at_most_is_cold(
+    tmp_path: Path, hours: int, changed: str
+) -> None:
+    """Whatever time the new file bears, also a later one than all that is cached ever will. A change of a
+    part counts, of which numba alone would not know: seen to fail without the sources in the key.
+    """
     now = time.time()
-    install(tmp_path / "a", KERNEL, now)
+    install(tmp_path / "a", now)
     assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == COLD_ONCE
-    install(tmp_path / "a", KERNEL, now + 3600 * hours)
+    install(tmp_path / "a", now + 3600 * hours)
     said, compiles = asked(tmp_path / "a", tmp_path)
     assert said == compiles  # numbas differ in what they take for another source
     assert asked(tmp_path / "a", tmp_path) == (False, False)
-    install(tmp_path / "a", KERNEL + "# changed", now + 3600 * hours)
+    text = {"installed": KERNEL, "beside": BESIDE}[changed]
+    install(tmp_path / "a", now + 3600 * hours, **{changed: f"{text}# changed"})
     assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == COLD_ONCE
 
 
 def test_a_shared_cache_folder_does_not_pass_for_ones_own(tmp_path: Path) -> None:
     """Another installation's kernels, those of another Python, and an index whose data are gone."""
     for name in ("a", "b"):
-        install(tmp_path / name, KERNEL, time.time())
+        install(tmp_path / name, time.time())
         assert [asked(tmp_path / name, tmp_path / "cache") for _ in range(2)] == COLD_ONCE
     assert asked(tmp_path / "a", tmp_path / "cache") == (False, False)
     for index in (tmp_path / "cache").rglob("*.nbi"):
