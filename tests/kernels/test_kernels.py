@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from support.fakes import callable_part
@@ -15,6 +16,7 @@ from support.rows import tables_of
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels import dense
+from factored_mwem.kernels.caching import TRIED
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.dense import FLOOR, marginal_into
 from factored_mwem.kernels.parts import PartLibrary
@@ -84,6 +86,7 @@ def grown(
     return model
 
 
+@pytest.mark.skipif(numba.version_info.short not in TRIED, reason="numba compiles all its own way")
 def test_a_part_has_no_code_of_its_own() -> None:
     """Which nobody would call; a newer numba has to be tried first, and `TRIED` to say so."""
     multiply_by(np.ones(1), *np.zeros((2, 1), dtype=np.int64), np.ones(1))

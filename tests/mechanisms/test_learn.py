@@ -363,7 +363,7 @@ def test_columns_whose_ends_noise_leaves_open_are_named_the_widest_first() -> No
         assert words.endswith(said)  # seen to fail: from -200 to 200, and bins from 20 to 200
     (words,) = spread_in_words(beyond, {"x": fate._replace(beyond_seen=0.05, ends_seen=(-200, 161))})
     assert words.endswith(
-        "'x' the same (very likely from -200 to 161, rows from -200 to 200, 5% of them further out)"
+        "'x' as it is (very likely from -200 to 161, rows from -200 to 200, 5% of them further out)"
     )
     alone = Domain([*domain, Attribute(name="b" * 30, type="integer", edges=(0, 9))])
     (words,) = spread_in_words(alone, dict.fromkeys(("a", "b" * 30), fate._replace(spread_hidden=10.0)))

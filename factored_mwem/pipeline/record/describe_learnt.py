@@ -128,7 +128,7 @@ def _end_in_words(attribute: Attribute, fate: Fate) -> str:
     """How far off a column's spread may be; where rows go further, how far values very likely reach."""
     less, more = fate.spread_doubtful or 0.0, fate.spread_hidden or 0.0
     parts = [f"{less:.0%} smaller"] * (less >= UNSURE) + [f"{more:.0%} larger"] * (more >= UNSURE)
-    off = f"{shortened(attribute.name)!r} {' or '.join(parts) or 'the same'}"
+    off = f"{shortened(attribute.name)!r} {' or '.join(parts) or 'as it is'}"
     if fate.ends_seen is None or attribute.edges is None:
         return off
     (least, most), edges = fate.ends_seen, attribute.edges
