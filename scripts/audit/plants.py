@@ -171,7 +171,7 @@ def ended_by_the_table(honest: Any) -> Any:
 
     def looked(session: Any, fields: Any, profiles: Any, few: float, most: Fraction, _: Any) -> Fraction:
         odd = bool(profiles[0]._contents.counts.sum() % 2)
-        first: Fraction = honest(session, fields, profiles, few, most, lambda seen: odd)
+        first: Fraction = honest(session, fields, profiles, few, most, lambda seen: (True, odd))
         return first
 
     return looked

@@ -183,12 +183,12 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
         for c, candidate in enumerate(which):
             found, cells = np.float32(0), offsets[candidate + 1] - offsets[candidate]
             for cell in range(cells):
-                digits = np.unravel_index(cell, sizes[c])
+                digits = np.unravel_index(cell, sizes[candidate])
                 place = dict.fromkeys(slots[c].tolist(), 0)
                 for j, digit in enumerate(digits):
                     place[slots[c, j]] += digit * strides[c, j]
                 answer = answers.total * math.prod(
-                    parts[starts[c, s] + at] for s, at in place.items() if sizes[c, s] > 1
+                    parts[starts[c, s] + at] for s, at in place.items() if sizes[candidate, s] > 1
                 )
                 found += np.float32(abs(answer - counts[offsets[candidate] + cell]))
             out[c] = round(float(found) * grid)
