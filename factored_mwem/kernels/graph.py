@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import B1, F8, I8, I8x2, U8x2, entry, part
+from factored_mwem.kernels import B1, F8, I8, U1, I8x2, U8x2, entry, part
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
 """Rules for the next variable to eliminate, which is the one with the fewest: cells of its clique, new edges,
@@ -42,6 +42,16 @@ class Variables(NamedTuple):
     coarser: I8
     finer: I8
     logs: F8
+
+
+class Known(NamedTuple):
+    """What is known of each variable: log2 of the cells of its clique, where that is not `stale`; and `seen`,
+    by attribute, the scratch of `collapsed_log`.
+    """
+
+    logs: F8
+    stale: U1
+    seen: B1
 
 
 @part
@@ -79,15 +89,14 @@ def collapsed_log(members, count, attribute, logs, seen):
 
 
 @part
-def eliminate(neighbours, alive, variables, rule, cliques, most, logs_of, stale, seen):
+def eliminate(neighbours, alive, variables, rule, cliques, most, known):
     """Eliminate the set `alive` greedily; returns the cells of all maximal cliques, or some number above
-    `most` if they are more. Ties go to the lowest number. `logs_of`: log2 of the cells of each variable's
-    clique, where it is not `stale`; `seen` is scratch of `collapsed_log`.
+    `most` if they are more. Ties go to the lowest number.
 
-    `neighbours` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable,
-    word]`, in order; a clique inside an earlier one stays all zero.
+    `neighbours`, `alive` and what is `known` are used up. The clique of each elimination goes into `cliques:
+    uint64[variable, word]`, in order; a clique inside an earlier one stays all zero.
     """
-    logs = variables.logs
+    logs, logs_of, stale, seen = variables.logs, known.logs, known.stale, known.seen
     words = len(alive)
     list_ = np.empty(64 * words, dtype=np.int64)
     around = np.empty(64 * words, dtype=np.int64)
@@ -219,7 +228,7 @@ def joined_cells(
                     stale[k] = 1
                     joined[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
                     joined[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
-        out[c] = eliminate(joined, alive, variables, rule, cliques, most, logs_of, stale, seen)
+        out[c] = eliminate(joined, alive, variables, rule, cliques, most, Known(logs_of, stale, seen))
 
 
 @part
